@@ -31,6 +31,8 @@ pub(crate) struct Ring {
     used: VecDeque<Used>,
     next_sequence: Sequence,
     previous_crc: u32,
+    /// `previous_crc` as it was before the newest frame.
+    before_last_crc: u32,
     /// Number of the newest flushed checkpoint.
     pub checkpoint: u64,
 }
@@ -47,7 +49,7 @@ impl Ring {
         used: impl IntoIterator<Item = (Sequence, u64, u64)>,
     ) -> Ring {
         let used = used.into_iter().map(|(sequence, position, len)| Used { sequence, position, len }).collect();
-        Ring { reference, file, head, used, next_sequence, previous_crc, checkpoint }
+        Ring { reference, file, head, used, next_sequence, previous_crc, before_last_crc: previous_crc, checkpoint }
     }
 
     pub(crate) fn frame_bytes_max(&self) -> usize {
@@ -58,8 +60,15 @@ impl Ring {
         self.next_sequence
     }
 
-    pub(crate) fn previous_crc(&self) -> u32 {
-        self.previous_crc
+    /// Where replay begins if everything below `committed` is in a checkpoint: position, sequence, CRC of the frame
+    /// before. At most one frame, the one in flight, is at or above it.
+    pub(crate) fn replay_point(&self, committed: Sequence) -> (u64, Sequence, u32) {
+        if committed == self.next_sequence {
+            return (self.head, committed, self.previous_crc);
+        }
+        let last = self.used.back().expect("a frame is in flight");
+        assert_eq!(last.sequence, committed, "one frame is in flight");
+        (last.position, committed, self.before_last_crc)
     }
 
     pub(crate) fn head(&self) -> u64 {
@@ -71,41 +80,29 @@ impl Ring {
         self.used.iter().map(|u| u.len).sum()
     }
 
-    /// Where a frame of `len` bytes would go, if there is room. One block beyond it always stays free, so that a mark
-    /// frame can follow: release needs a frame that is written after `syncfs` returned.
-    fn place(&self, len: u64, spare: u64) -> Option<u64> {
+    /// Where a frame of `len` bytes would go, if there is room. It never reaches the oldest frame that is still
+    /// needed, so that a full ring and an empty one look different.
+    fn place(&self, len: u64) -> Option<u64> {
         let end = self.reference.bytes;
-        let need = len + spare;
-        let Some(oldest) = self.used.front() else {
-            return if self.head + need <= end {
-                Some(self.head)
-            } else {
-                (FRAMES_START + need <= end).then_some(FRAMES_START)
-            };
-        };
-        if self.head > oldest.position {
-            if self.head + need <= end {
-                Some(self.head)
-            } else if self.head + len <= end && FRAMES_START + spare <= oldest.position {
-                // The frame fits at the end, the spare block behind it at the start.
-                Some(self.head)
-            } else {
-                (FRAMES_START + need <= oldest.position).then_some(FRAMES_START)
+        let fits_at_end = self.head + len <= end;
+        match self.used.front() {
+            None if fits_at_end => Some(self.head),
+            None => (FRAMES_START + len <= end).then_some(FRAMES_START),
+            Some(oldest) if self.head > oldest.position => {
+                if fits_at_end {
+                    Some(self.head)
+                } else {
+                    (FRAMES_START + len < oldest.position).then_some(FRAMES_START)
+                }
             }
-        } else {
-            (self.head + need <= oldest.position).then_some(self.head)
+            Some(oldest) => (self.head + len < oldest.position).then_some(self.head),
         }
     }
 
     /// Whether a frame with `payload` bytes of entries can be written now.
     pub(crate) fn fits(&self, payload: usize) -> bool {
         let len = block_up((FRAME_HEADER + payload) as u64);
-        self.place(len, BLOCK as u64).is_some()
-    }
-
-    /// Whether a mark frame can be written now.
-    pub(crate) fn mark_fits(&self) -> bool {
-        self.place(BLOCK as u64, 0).is_some()
+        self.place(len).is_some()
     }
 
     /// Seals `frame` (64 bytes of room for the header, then entries) and gives the write to do. The caller writes
@@ -116,7 +113,7 @@ impl Ring {
         let padding = len as usize - frame.len();
         frame.extend(&[0; BLOCK][..padding]);
         let position = self
-            .place(len, if mark { 0 } else { BLOCK as u64 })
+            .place(len)
             .expect("room in the ring is reserved before anything is put into a frame");
         let header = FrameHeader {
             mark,
@@ -132,7 +129,7 @@ impl Ring {
         let (bytes, crc) = header.encode(self.reference.salt);
         frame.patch(0, &bytes);
         self.used.push_back(Used { sequence: self.next_sequence, position, len });
-        self.previous_crc = crc;
+        self.before_last_crc = std::mem::replace(&mut self.previous_crc, crc);
         self.next_sequence = self.next_sequence.next();
         self.head = position + len;
         (frame.freeze(), position)
