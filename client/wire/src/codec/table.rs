@@ -165,19 +165,15 @@ macro_rules! fields {
 
         #[cfg(test)]
         impl $(<$life>)? $crate::tests::Describe for $name $(<$life>)? {
-            fn describe(name: &str, depth: usize, context: $crate::codec::Context, out: &mut Vec<String>) {
-                if depth > 0 {
-                    $crate::tests::line(name, depth, "struct", out);
-                }
-                $($crate::codec::fields!(@unless_tagged [$($tag)?] {
-                    if ($versions).contains(&context.version) {
-                        <$ty as $crate::tests::Describe>::describe(stringify!($field), depth + 1, context, out);
-                    }
-                });)*
-                $($(if ($versions).contains(&context.version) {
-                    let name = concat!(stringify!($field), " tag ", stringify!($tag));
-                    <$ty as $crate::tests::Describe>::describe(name, depth + 1, context, out);
-                })?)*
+            fn describe(context: $crate::codec::Context) -> String {
+                #[allow(unused_mut)]
+                let (mut plain, mut tagged) = (Vec::new(), Vec::new());
+                $(if ($versions).contains(&context.version) {
+                    let ty = <$ty as $crate::tests::Describe>::describe(context);
+                    let ty = $crate::codec::fields!(@describe [$($null)?] ty, context);
+                    $crate::codec::fields!(@describe_field [$($tag)?] plain, tagged, stringify!($field), ty);
+                })*
+                $crate::tests::describe_struct(plain, tagged, context)
             }
         }
     )*};
@@ -199,6 +195,16 @@ macro_rules! fields {
         } else {
             $crate::codec::Nullable::encode_or_empty(&$value, $to, $context);
         }
+    };
+    (@describe [] $ty:ident, $context:ident) => { $ty };
+    (@describe [$null:expr] $ty:ident, $context:ident) => {
+        if ($null).contains(&$context.version) { $ty } else { $ty.trim_end_matches('?').to_string() }
+    };
+    (@describe_field [] $plain:ident, $tagged:ident, $name:expr, $ty:ident) => {
+        $plain.push(format!("{}: {}", $name, $ty))
+    };
+    (@describe_field [$tag:literal] $plain:ident, $tagged:ident, $name:expr, $ty:ident) => {
+        $tagged.push(format!("{} tag {}: {}", $name, $tag, $ty))
     };
     (@sample [] $dice:ident, $version:ident) => { $crate::tests::Sample::sample($dice, $version) };
     (@sample [$null:expr] $dice:ident, $version:ident) => {

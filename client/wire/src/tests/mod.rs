@@ -3,6 +3,34 @@
 use crate::codec::{Array, Context, Nullable, Records, Wire};
 use crate::{ErrorCode, Uuid};
 
+mod apache_schema;
+mod differential;
+mod round_trip;
+
+/// Calls a macro with every API: module, and the module of its messages in the `kafka-protocol` crate.
+macro_rules! every_api {
+    ($call:ident) => {
+        $call! {
+            alter_configs AlterConfigsRequest AlterConfigsResponse,
+            api_versions ApiVersionsRequest ApiVersionsResponse,
+            create_partitions CreatePartitionsRequest CreatePartitionsResponse,
+            create_topics CreateTopicsRequest CreateTopicsResponse,
+            delete_topics DeleteTopicsRequest DeleteTopicsResponse,
+            describe_cluster DescribeClusterRequest DescribeClusterResponse,
+            describe_configs DescribeConfigsRequest DescribeConfigsResponse,
+            fetch FetchRequest FetchResponse,
+            find_coordinator FindCoordinatorRequest FindCoordinatorResponse,
+            incremental_alter_configs IncrementalAlterConfigsRequest IncrementalAlterConfigsResponse,
+            init_producer_id InitProducerIdRequest InitProducerIdResponse,
+            list_offsets ListOffsetsRequest ListOffsetsResponse,
+            metadata MetadataRequest MetadataResponse,
+            offset_for_leader_epoch OffsetForLeaderEpochRequest OffsetForLeaderEpochResponse,
+            produce ProduceRequest ProduceResponse,
+        }
+    };
+}
+pub(crate) use every_api;
+
 /// A seeded source of choices (SplitMix64): the same seed, the same message.
 pub(crate) struct Dice(pub(crate) u64);
 
@@ -112,49 +140,48 @@ impl<'a, T: Sample + Wire<'a> + Clone> Sample for Array<'a, T> {
     }
 }
 
-/// The schema of a version as text, to be compared with Apache Kafka's.
+/// The schema of a version as text, to be compared with Apache Kafka's: `{}` a struct, `+` a flexible one, `[]` an
+/// array, `?` may be null.
 pub(crate) trait Describe {
-    fn describe(name: &str, depth: usize, context: Context, out: &mut Vec<String>);
+    fn describe(context: Context) -> String;
 }
 
-/// One line of a description.
-pub(crate) fn line(name: &str, depth: usize, ty: &str, out: &mut Vec<String>) {
-    out.push(format!("{}{name}: {ty}", "  ".repeat(depth)));
+/// A struct from the descriptions of its fields, those with tags last.
+pub(crate) fn describe_struct(plain: Vec<String>, tagged: Vec<String>, context: Context) -> String {
+    let fields = [plain, tagged].concat().join(", ");
+    format!("{{{fields}}}{}", if context.flexible { "+" } else { "" })
 }
 
 macro_rules! describe {
-    ($($ty:ty, $plain:literal, $flexible:literal;)*) => {$(
+    ($($ty:ty, $name:literal;)*) => {$(
         impl Describe for $ty {
-            fn describe(name: &str, depth: usize, context: Context, out: &mut Vec<String>) {
-                line(name, depth, if context.flexible { $flexible } else { $plain }, out);
+            fn describe(_: Context) -> String {
+                $name.to_string()
             }
         }
     )*};
 }
 
 describe! {
-    bool, "BOOLEAN", "BOOLEAN";
-    i8, "INT8", "INT8";
-    i16, "INT16", "INT16";
-    i32, "INT32", "INT32";
-    i64, "INT64", "INT64";
-    ErrorCode, "INT16", "INT16";
-    Uuid, "UUID", "UUID";
-    &str, "STRING", "COMPACT_STRING";
-    Option<&str>, "NULLABLE_STRING", "COMPACT_NULLABLE_STRING";
-    Records<'_>, "RECORDS", "COMPACT_RECORDS";
+    bool, "boolean";
+    i8, "int8";
+    i16, "int16";
+    i32, "int32";
+    i64, "int64";
+    ErrorCode, "int16";
+    Uuid, "uuid";
+    &str, "string";
+    Records<'_>, "records?";
 }
 
 impl<T: Describe> Describe for Array<'_, T> {
-    fn describe(name: &str, depth: usize, context: Context, out: &mut Vec<String>) {
-        line(name, depth, "array", out);
-        T::describe("element", depth + 1, context, out);
+    fn describe(context: Context) -> String {
+        format!("[{}]", T::describe(context))
     }
 }
 
-impl<T: Describe> Describe for Option<Array<'_, T>> {
-    fn describe(name: &str, depth: usize, context: Context, out: &mut Vec<String>) {
-        line(name, depth, "nullable array", out);
-        T::describe("element", depth + 1, context, out);
+impl<T: Describe> Describe for Option<T> {
+    fn describe(context: Context) -> String {
+        T::describe(context) + "?"
     }
 }
