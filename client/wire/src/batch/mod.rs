@@ -1,16 +1,24 @@
 //! Record batches, Kafka's format v2: what a log stores, a producer sends and a consumer gets, byte for byte.
 //!
-//! - [`view`](BatchView): the 61-byte header read in place, its checks, and the two edits a broker makes.
-//! - [`record`](records): the records inside an uncompressed payload.
-//! - [`build`](BatchBuilder): what a producer does.
-//! - [`compress`](decompress()): the four codecs, with a bound on what comes out.
+//! - `view` ([`BatchView`], [`batches`], [`assign`]): the 61-byte header read in place, its checks, and the two edits a broker makes.
+//! - `record` ([`records()`]): the records inside an uncompressed payload.
+//! - `build` ([`BatchBuilder`]): what a producer does.
+//! - `compress` ([`decompress()`], [`compress()`]): the four codecs, with a bound on what comes out.
 //!
 //! Formats v0 and v1 are absent on purpose: Kafka 4 no longer reads them from clients.
 
+mod build;
+mod compress;
+mod record;
+#[cfg(test)]
+mod tests;
 mod view;
 
 use crate::ErrorCode;
 
+pub use build::BatchBuilder;
+pub use compress::{compress, decompress};
+pub use record::{Header, Headers, RecordView, Records, records};
 pub use view::{
     BATCH_HEADER, BatchView, Batches, CRC_START, LENGTH_PREFIX, MAGIC, assign, batches,
     sequence_after, set_max_timestamp_and_type,
@@ -75,6 +83,14 @@ pub enum BatchError {
     Sequence { epoch: i16, sequence: i32 },
     #[error("checksum {computed:#010x} computed, {claimed:#010x} claimed")]
     Crc { claimed: u32, computed: u32 },
+    #[error("record at byte {at} of the payload is broken: {what}")]
+    Record { at: usize, what: &'static str },
+    #[error("payload is not what its codec {0:?} says")]
+    Decompress(Codec),
+    #[error("payload is larger than {limit} bytes when decompressed")]
+    TooLarge { limit: usize },
+    #[error("payload could not be compressed with {0:?}")]
+    Compress(Codec),
 }
 
 impl BatchError {
@@ -84,17 +100,21 @@ impl BatchError {
     #[must_use]
     pub const fn error_code(&self) -> ErrorCode {
         match self {
-            Self::Length(_) | Self::Crc { .. } | Self::Magic(i8::MIN..=-1 | 2..) => {
-                ErrorCode::CorruptMessage
-            }
+            Self::Length(_)
+            | Self::Crc { .. }
+            | Self::Decompress(_)
+            | Self::Magic(i8::MIN..=-1 | 2..) => ErrorCode::CorruptMessage,
             Self::Truncated { .. }
             | Self::Magic(0 | 1)
             | Self::MoreThanOne { .. }
             | Self::Control
             | Self::BaseOffset(_)
             | Self::Count { .. }
-            | Self::Sequence { .. } => ErrorCode::InvalidRecord,
+            | Self::Sequence { .. }
+            | Self::Record { .. } => ErrorCode::InvalidRecord,
             Self::Codec(_) => ErrorCode::UnsupportedCompressionType,
+            Self::TooLarge { .. } => ErrorCode::MessageTooLarge,
+            Self::Compress(_) => ErrorCode::UnknownServerError,
         }
     }
 }

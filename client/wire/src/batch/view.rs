@@ -23,7 +23,7 @@ pub const MAGIC: i8 = 2;
 
 const CODEC_MASK: i16 = 0x07;
 const LOG_APPEND_TIME: i16 = 0x08;
-const TRANSACTIONAL: i16 = 0x10;
+pub(super) const TRANSACTIONAL: i16 = 0x10;
 const CONTROL: i16 = 0x20;
 
 /// The header as it lies in memory and on the disk: big-endian, packed, no alignment.
