@@ -190,6 +190,11 @@ impl Log {
         &self.topic
     }
 
+    /// The partition's directory. It exists once something was appended.
+    pub fn directory(&self) -> &std::path::Path {
+        &self.dir
+    }
+
     pub(crate) fn reference(&self) -> PartitionRef {
         self.reference
     }

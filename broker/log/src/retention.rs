@@ -50,6 +50,20 @@ impl Inner {
 }
 
 impl Log {
+    /// Gives up what lies before `offset`, segment by segment: the active one is rolled, and what is sealed by now goes.
+    pub async fn drop_before(self: &Rc<Self>, offset: i64) -> Result<()> {
+        self.roll().await?;
+        let start = {
+            let state = self.state();
+            let sealed = |s: &&SegmentState| s.status == SegmentStatus::Sealed && s.end <= offset;
+            state.flushed.segments.iter().take_while(sealed).last().map(|s| s.end)
+        };
+        match start {
+            Some(start) => self.move_log_start(start).await,
+            None => Ok(()),
+        }
+    }
+
     /// Moves the log start up; durable when it returns. Lower values are no change.
     pub(crate) async fn move_log_start(self: &Rc<Self>, offset: i64) -> Result<()> {
         let store = self.store()?;

@@ -111,8 +111,8 @@ async fn inside(walker: &mut Walker, batch: &Placed, wanted: impl Fn(i64, i64) -
     let payload = decompress(codec, view.records(), DECOMPRESSED_MAX).map_err(|e| rotten(e.to_string()))?;
     for record in records(&payload) {
         let record = record.map_err(|e| rotten(e.to_string()))?;
-        let offset = batch.base_offset + i64::from(record.offset_delta());
-        let timestamp = view.base_timestamp().saturating_add(record.timestamp_delta());
+        let offset = batch.base_offset + i64::from(record.offset_delta);
+        let timestamp = view.base_timestamp().saturating_add(record.timestamp_delta);
         if wanted(offset, timestamp) {
             return Ok(Some(Found { offset, timestamp, leader_epoch }));
         }

@@ -11,7 +11,7 @@ mod partition;
 mod producers;
 mod segment;
 
-pub(crate) use apply::Change;
+pub(crate) use apply::{Change, Mismatch};
 pub(crate) use codec::{PartitionRecord, put_index, take_index};
 pub use epochs::EpochMap;
 pub use partition::PartitionState;
