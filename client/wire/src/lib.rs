@@ -28,6 +28,6 @@ pub use api_key::{API_TABLE, ApiInfo, ApiKey};
 pub use codec::{Array, DecodeError, DecodeErrorKind, Frame, Part, Records};
 pub use error::ErrorCode;
 pub use header::{HeaderVersion, RequestHeader, RequestPeek, ResponseHeader, header_version};
-pub use message::{Message, RequestMessage, ResponseMessage};
+pub use message::{Message, RequestMessage, ResponseMessage, frame_len};
 pub use topic_name::{MAX_TOPIC_NAME, TopicName, TopicNameError};
 pub use uuid::{Uuid, UuidError};

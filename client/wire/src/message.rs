@@ -33,8 +33,11 @@ pub trait Message<'a>: Wire<'a> {
     /// As [`Self::decode_body`], but for bytes left over.
     fn decode_prefix(body: &'a [u8], version: i16) -> Result<(Self, &'a [u8]), DecodeError> {
         if !Self::VERSIONS.contains(&version) {
-            return Err(DecodeErrorKind::Version(version).into())
-                .map_err(|e: DecodeError| e.in_field(Self::API.name()));
+            let kind = DecodeErrorKind::Version(version);
+            return Err(DecodeError {
+                kind,
+                field: Self::API.name(),
+            });
         }
         let mut from = Reader::new(body);
         let message = Self::decode(&mut from, Self::context(version))?;
@@ -98,6 +101,23 @@ pub trait ResponseMessage<'a>: Message<'a> {
         self.encode_body(&mut to, version);
         finish(to)
     }
+}
+
+/// Reads the length in front of a frame, before any memory is taken for the frame.
+///
+/// # Errors
+/// A negative length, or one above `limit` bytes (Kafka's `socket.request.max.bytes`: 100 MiB).
+pub fn frame_len(prefix: [u8; 4], limit: usize) -> Result<usize, DecodeError> {
+    let len = i32::from_be_bytes(prefix);
+    let kind = match usize::try_from(len) {
+        Ok(len) if len <= limit => return Ok(len),
+        Ok(len) => DecodeErrorKind::Frame { len, limit },
+        Err(_) => DecodeErrorKind::Length(i64::from(len)),
+    };
+    Err(DecodeError {
+        kind,
+        field: "frame length",
+    })
 }
 
 fn finish(to: Writer) -> Frame {

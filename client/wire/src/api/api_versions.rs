@@ -11,7 +11,18 @@
 //! unless there are features: librdkafka before 2.2 stumbles over tags that say nothing.
 
 use crate::codec::api;
-use crate::{Array, ErrorCode};
+use crate::{Array, DecodeError, ErrorCode, Message};
+
+impl<'a> Response<'a> {
+    /// Decodes the answer to a request of `version`. A broker that does not know the version answers in version 0.
+    ///
+    /// # Errors
+    /// As [`Message::decode_body`].
+    pub fn decode_answer(body: &'a [u8], version: i16) -> Result<Self, DecodeError> {
+        let refused = body.starts_with(&ErrorCode::UnsupportedVersion.code().to_be_bytes());
+        Self::decode_body(body, if refused { 0 } else { version })
+    }
+}
 
 api! {
     ApiVersions 0..=4;

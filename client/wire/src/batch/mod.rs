@@ -18,7 +18,7 @@ use crate::ErrorCode;
 
 pub use build::BatchBuilder;
 pub use compress::{compress, decompress};
-pub use record::{Header, Headers, RecordView, Records, records};
+pub use record::{Header, Headers, RecordIter, RecordView, records};
 pub use view::{
     BATCH_HEADER, BatchView, Batches, CRC_START, LENGTH_PREFIX, MAGIC, assign, batches,
     sequence_after, set_max_timestamp_and_type,

@@ -64,8 +64,8 @@ impl ExactSizeIterator for Headers<'_> {}
 
 /// The records of an uncompressed payload. The walk ends after the first error.
 #[must_use]
-pub fn records(payload: &[u8]) -> Records<'_> {
-    Records {
+pub fn records(payload: &[u8]) -> RecordIter<'_> {
+    RecordIter {
         rest: payload,
         len: payload.len(),
     }
@@ -73,13 +73,13 @@ pub fn records(payload: &[u8]) -> Records<'_> {
 
 /// Walks the records of a payload. See [`records`].
 #[derive(Clone, Debug)]
-pub struct Records<'a> {
+pub struct RecordIter<'a> {
     rest: &'a [u8],
     /// Of the whole payload, to tell where a record is broken.
     len: usize,
 }
 
-impl<'a> Iterator for Records<'a> {
+impl<'a> Iterator for RecordIter<'a> {
     type Item = Result<RecordView<'a>, BatchError>;
 
     fn next(&mut self) -> Option<Self::Item> {

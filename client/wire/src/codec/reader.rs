@@ -33,6 +33,8 @@ pub enum DecodeErrorKind {
     Tags(u32),
     #[error("{0} bytes left over")]
     LeftOver(usize),
+    #[error("frame of {len} bytes is over the limit of {limit}")]
+    Frame { len: usize, limit: usize },
     #[error("version {0} is not known")]
     Version(i16),
     #[error("API key {0} is not known")]

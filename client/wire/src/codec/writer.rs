@@ -142,6 +142,18 @@ impl Frame {
         self.holes.is_empty().then_some(&self.bytes)
     }
 
+    /// The bytes, when there is no hole; otherwise the frame.
+    ///
+    /// # Errors
+    /// The frame itself, when it has holes to be filled.
+    pub fn into_bytes(self) -> Result<Vec<u8>, Self> {
+        if self.holes.is_empty() {
+            Ok(self.bytes)
+        } else {
+            Err(self)
+        }
+    }
+
     /// The bytes, holes left out, and the holes: for each the position before which it belongs, and its length.
     #[must_use]
     pub fn into_parts(self) -> (Vec<u8>, Vec<(usize, usize)>) {

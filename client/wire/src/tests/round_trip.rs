@@ -6,7 +6,7 @@ use super::{Dice, Sample, every_api};
 use crate::codec::{Frame, Part, Reader, Writer};
 use crate::{
     DecodeError, DecodeErrorKind, Message, Records, RequestHeader, RequestMessage, RequestPeek,
-    ResponseHeader, ResponseMessage, api,
+    ResponseHeader, ResponseMessage, api, frame_len,
 };
 
 /// Frames that outlive the test, since the messages borrow from them.
@@ -164,6 +164,43 @@ fn frames_carry_the_header_that_goes_with_the_version() {
         );
         assert!(api::api_versions::Response::decode_body(body, version).is_ok());
     }
+}
+
+#[test]
+fn a_frame_that_is_too_long_is_refused_by_its_length() {
+    assert_eq!(frame_len([0, 0, 1, 0], 256), Ok(256));
+    assert_eq!(
+        frame_len([0, 0, 1, 1], 256).map_err(|e| e.kind),
+        Err(DecodeErrorKind::Frame {
+            len: 257,
+            limit: 256
+        })
+    );
+    assert_eq!(
+        frame_len(*b"\xff\xff\xff\xff", 256).map_err(|e| e.kind),
+        Err(DecodeErrorKind::Length(-1))
+    );
+}
+
+#[test]
+fn a_refused_version_of_api_versions_is_answered_in_version_0() {
+    use api::api_versions::{ApiVersion, Response};
+    let answer = Response {
+        error_code: crate::ErrorCode::UnsupportedVersion,
+        api_keys: vec![ApiVersion {
+            api_key: 18,
+            min_version: 0,
+            max_version: 3,
+        }]
+        .into(),
+        ..Default::default()
+    };
+    assert_eq!(Response::decode_answer(body(&answer, 0), 4), Ok(answer));
+    let fine = Response {
+        throttle_time_ms: 5,
+        ..Default::default()
+    };
+    assert_eq!(Response::decode_answer(body(&fine, 4), 4), Ok(fine));
 }
 
 #[test]
