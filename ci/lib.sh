@@ -74,6 +74,19 @@ venv() {
   printf '%s' "$python"
 }
 
+# maven_libs POM NAME: the jars that a pom names, below target/; prints their folder. Maven is asked
+# only once for the same pom.
+maven_libs() {
+  local libs=$target/ci/$2/libs sum
+  sum=$(cksum <"$1")
+  if [ "$(cat "$target/ci/$2/complete" 2>/dev/null)" != "$sum" ]; then
+    rm -rf "$libs"
+    mvn -q -B -f "$1" dependency:copy-dependencies -DoutputDirectory="$libs" >&2
+    printf '%s' "$sum" >"$target/ci/$2/complete"
+  fi
+  printf '%s' "$libs"
+}
+
 # build_release: the two binaries that users run. RILLWAY_BIN names a folder with ready ones instead.
 build_release() {
   [ -n "${RILLWAY_BIN:-}" ] && return
