@@ -8,12 +8,14 @@ pipelined by hand; no retries, no background threads. Needs the package crc32c.
 import dataclasses
 import socket
 import struct
+import time
 
 import crc32c
 
 CODECS = {0: "none", 1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS, CREATE_TOPICS, INIT_PRODUCER_ID = 0, 1, 2, 3, 18, 19, 22
 EARLIEST, LATEST = -2, -1
+COORDINATOR_LOAD_IN_PROGRESS = 14
 BATCH_HEADER = struct.Struct(">qiibIhiqqqhii")
 
 
@@ -135,6 +137,7 @@ def batch(values, timestamp: int, producer_id=-1, epoch=-1, sequence=-1) -> byte
 @dataclasses.dataclass
 class Batch:
     base: int
+    crc: int
     codec: str
     last_delta: int
     max_timestamp: int
@@ -183,7 +186,7 @@ def batches(data: bytes) -> list[Batch]:
             raise ValueError(f"CRC of the batch at offset {base} does not fit")
         body = data[at + BATCH_HEADER.size : end]
         producer = (pid, epoch, sequence)
-        out.append(Batch(base, CODECS[attributes & 7], last_delta, newest, producer, count, body))
+        out.append(Batch(base, crc, CODECS[attributes & 7], last_delta, newest, producer, count, body))
         at = end
     return out
 
@@ -240,9 +243,14 @@ class Kafka:
         return self.connections[number]
 
     def init_producer_id(self) -> tuple[int, int]:
-        answer = self.first.ask(INIT_PRODUCER_ID, 1, string(None) + struct.pack(">i", 60_000))
-        answer.i32()
-        code = answer.i16()
+        until = time.monotonic() + 30
+        while True:
+            answer = self.first.ask(INIT_PRODUCER_ID, 1, string(None) + struct.pack(">i", 60_000))
+            answer.i32()
+            code = answer.i16()
+            if code != COORDINATOR_LOAD_IN_PROGRESS or time.monotonic() > until:
+                break
+            time.sleep(0.05)
         if code:
             raise KafkaError(code, "InitProducerId")
         return answer.i64(), answer.i16()
