@@ -4,6 +4,7 @@
 # Everything that is made here lies below the cargo target folder; nothing reaches outside the clone
 # except packages of the system, which are installed when a command is missing, and then said.
 set -euo pipefail
+shopt -s inherit_errexit
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 target=${CARGO_TARGET_DIR:-$root/target}
@@ -137,10 +138,12 @@ broker_start() {
   local dir=$1 port=$2
   shift 2
   mkdir -p "$(dirname "$dir")"
+  # Emptied here and not by the child, or `ready` of an earlier run would be found in it.
+  : >"$dir.log"
   setsid "$(binary rillway)" serve --data-dir "$dir" --listen "127.0.0.1:$port" \
-    --cores "$(two_cores)" "$@" >"$dir.log" 2>&1 </dev/null &
+    --cores "$(two_cores)" "$@" >>"$dir.log" 2>&1 </dev/null &
   broker_pid=$!
-  wait_until 30 "$broker_pid" grep -q ready "$dir.log" || {
+  wait_until 30 "$broker_pid" grep -qs ready "$dir.log" || {
     tail -n 20 "$dir.log" >&2
     die "the broker did not become ready (its output: $dir.log)"
   }

@@ -164,7 +164,8 @@ class Batch:
             end = read() + at
             at += 1
             read(), read()
-            at += max(read(), 0)
+            key = max(read(), 0)
+            at += key
             size = read()
             yield data[at : at + size]
             at = end

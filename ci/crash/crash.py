@@ -12,6 +12,7 @@ reading it all stays cheap. A quarter of the points kills once more while the br
 import argparse
 import os
 import random
+import signal
 import sys
 import time
 
@@ -154,7 +155,7 @@ class Run:
         try:
             for number in range(1, self.o.points + 1):
                 self.point(number)
-                if self.wrong:
+                if self.lost or (self.wrong and not self.o.mutant):
                     break
         except DidNotStart as why:
             print(f"the broker did not start: {why}")
@@ -192,6 +193,8 @@ def main() -> int:
     parser.add_argument("--mutant")
     options = parser.parse_args()
     options.cores = options.cores or ["0"]
+    # A limit of time from outside ends the run in order: nothing stays mounted or running.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
     try:
         return Run(options).go()
     except NoLoopDevices as why:

@@ -31,6 +31,10 @@ class Pace:
             return self.left > 0
 
 
+class Later(Exception):
+    """The broker asked to try again."""
+
+
 class Worker(threading.Thread):
     def __init__(self, bootstrap: str):
         super().__init__(daemon=True)
@@ -40,11 +44,15 @@ class Worker(threading.Thread):
 
     def run(self):
         try:
-            broker = wire.Kafka(self.bootstrap)
-            try:
-                self.work(broker)
-            finally:
-                broker.close()
+            while True:
+                broker = wire.Kafka(self.bootstrap)
+                try:
+                    return self.work(broker)
+                except Later as why:
+                    self.ended_by = str(why)
+                    time.sleep(0.02)
+                finally:
+                    broker.close()
         except (OSError, ConnectionError, TimeoutError) as why:
             self.ended_by = f"{type(why).__name__}: {why}"
         except Exception as why:
@@ -106,7 +114,7 @@ class Writer(Worker):
         if code:
             name = f"{ledger}: error {code} for the batch with sequence {batch.sequence}"
             if code in RETRIABLE:
-                raise ConnectionError(name)  # starts over, which repeats what is waiting
+                raise Later(name)  # starts over, which repeats what is waiting
             raise ValueError(name)
         if self.producer:
             ledger.waiting.remove(batch)
@@ -131,7 +139,7 @@ class Reader(Worker):
                 node = broker.node(leaders[ledger.topic][ledger.partition])
                 code, _, data = wire.fetch(node, ledger.topic, ledger.partition, ledger.shown_end)
                 if code:
-                    raise ConnectionError(f"{ledger}: error {code} at offset {ledger.shown_end}")
+                    raise Later(f"{ledger}: error {code} at offset {ledger.shown_end}")
                 for b in wire.batches(data):
                     ledger.shown[b.base] = b.crc
                     ledger.shown_end = b.base + b.count
