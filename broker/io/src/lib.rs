@@ -1,1 +1,29 @@
-//! rillway-io
+//! The ground under the broker: cores, files, sockets and time, on Linux or in a simulated world.
+//!
+//! The only crate that names glommio, io_uring or libc, and the only one with `unsafe`. Everything here is
+//! `!Send` and lives on its core, except mailboxes and replies. See the design, section 3.
+
+mod chunk;
+mod disk;
+mod error;
+pub mod kernel;
+mod mailbox;
+mod net;
+mod pool;
+mod runtime;
+pub mod sim;
+mod sync;
+mod task;
+mod time;
+
+pub use chunk::{AppendBuffer, BLOCK, Chunk};
+pub use disk::{DirEntry, DirectFile, Disk, FileLock, FsStat, OpenOptions, SyncAnchor};
+pub use error::{Error, Result};
+pub use mailbox::{Closed, Inbox, Mailbox, Reply, ReplySender, TrySendError, mailbox, reply};
+pub use net::{Acceptor, BindOptions, Conn, FileRange, IoList};
+pub use runtime::Runtime;
+pub use sync::{
+    Acquire, Gate, Notified, Notify, Oneshot, OneshotSender, Pass, Permit, Semaphore, oneshot,
+};
+pub use task::{Class, Task};
+pub use time::Instant;

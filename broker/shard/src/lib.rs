@@ -1,1 +1,37 @@
-//! rillway-shard
+//! One core: the partitions that it owns, and the doors to the cores that own the others.
+//!
+//! Only this crate knows how many cores there are. Reading order: `view` (what exists and who owns it), `mesh` (how a
+//! request reaches another core), `shard`, then what a client can ask of partitions: `produce`, `fetch`, `offsets`;
+//! and of the cluster: `topics`, which runs on core 0, the controller.
+//!
+//! Absent on purpose: Kafka's wire format and its versions, sockets, files.
+
+mod config;
+mod error;
+mod view;
+
+mod mesh;
+mod shard;
+mod start;
+
+mod fetch;
+mod offsets;
+mod partition;
+mod produce;
+
+mod producer_ids;
+mod topics;
+
+pub use config::{Defaults, TOPIC_CONFIGS, TopicConfig, TopicSettings};
+pub use error::{PartitionError, TopicError};
+pub use fetch::{FetchPartition, FetchSpec, FetchedPartition};
+pub use mesh::{Mesh, Port, mesh};
+pub use offsets::{OffsetAnswer, OffsetQuery};
+pub use produce::{Produced, Producing};
+pub use rillway_io::Chunk;
+pub use rillway_log::{PartitionId, TopicId};
+pub use rillway_meta::{Image, Topic, TopicState};
+pub use shard::{Shard, ShardOptions};
+pub use start::{Start, start};
+pub use topics::{CreatedTopic, NewTopic};
+pub use view::{Owner, View};

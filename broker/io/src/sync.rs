@@ -1,0 +1,604 @@
+//! Coordination between tasks of one core: `Semaphore`, `Notify`, `Gate`, `oneshot`.
+//!
+//! The same code on both backends: `Rc` and `Cell`, no locks, no executor. Wakers are taken out of the shared
+//! state before they are called, so waking never re-enters a borrow. Absent on purpose: a mutex. State of one
+//! core is changed between two awaits, not across them.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+/// A counting semaphore: budgets of bytes, slots, requests. First come, first served: a large request at
+/// the head is not overtaken by small ones behind it.
+#[derive(Clone)]
+pub struct Semaphore {
+    state: Rc<RefCell<SemaphoreState>>,
+}
+
+struct SemaphoreState {
+    available: usize,
+    waiters: VecDeque<Rc<Waiter>>,
+}
+
+struct Waiter {
+    wants: usize,
+    granted: Cell<bool>,
+    waker: RefCell<Option<Waker>>,
+}
+
+impl Semaphore {
+    /// With `units` available.
+    pub fn new(units: usize) -> Semaphore {
+        Semaphore {
+            state: Rc::new(RefCell::new(SemaphoreState {
+                available: units,
+                waiters: VecDeque::new(),
+            })),
+        }
+    }
+
+    /// Units free now.
+    pub fn available(&self) -> usize {
+        self.state.borrow().available
+    }
+
+    /// Tasks that wait.
+    pub fn waiting(&self) -> usize {
+        self.state.borrow().waiters.len()
+    }
+
+    /// Adds units for good (a budget that grew).
+    pub fn add(&self, units: usize) {
+        self.release(units);
+    }
+
+    /// `n` units at once if they are free and nobody waits.
+    pub fn try_acquire(&self, n: usize) -> Option<Permit> {
+        let mut state = self.state.borrow_mut();
+        if state.waiters.is_empty() && state.available >= n {
+            state.available -= n;
+            return Some(Permit {
+                semaphore: self.clone(),
+                units: n,
+            });
+        }
+        None
+    }
+
+    /// Waits for `n` units. More than there will ever be waits for ever: check against the budget first.
+    pub fn acquire(&self, n: usize) -> Acquire {
+        Acquire {
+            semaphore: self.clone(),
+            wants: n,
+            waiter: None,
+        }
+    }
+
+    fn release(&self, units: usize) {
+        let mut wake = Vec::new();
+        {
+            let mut state = self.state.borrow_mut();
+            state.available += units;
+            loop {
+                let available = state.available;
+                let Some(first) = state.waiters.pop_front_if(|w| w.wants <= available) else {
+                    break;
+                };
+                state.available -= first.wants;
+                first.granted.set(true);
+                wake.extend(first.waker.borrow_mut().take());
+            }
+        }
+        wake.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl fmt::Debug for Semaphore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Semaphore({} free, {} waiting)",
+            self.available(),
+            self.waiting()
+        )
+    }
+}
+
+/// Future of [`Semaphore::acquire`]. Dropping it gives up the place in the queue.
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct Acquire {
+    semaphore: Semaphore,
+    wants: usize,
+    waiter: Option<Rc<Waiter>>,
+}
+
+impl Future for Acquire {
+    type Output = Permit;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Permit> {
+        if let Some(waiter) = &self.waiter {
+            if !waiter.granted.get() {
+                *waiter.waker.borrow_mut() = Some(cx.waker().clone());
+                return Poll::Pending;
+            }
+            self.waiter = None;
+            return Poll::Ready(Permit {
+                semaphore: self.semaphore.clone(),
+                units: self.wants,
+            });
+        }
+        if let Some(permit) = self.semaphore.try_acquire(self.wants) {
+            return Poll::Ready(permit);
+        }
+        let waiter = Rc::new(Waiter {
+            wants: self.wants,
+            granted: Cell::new(false),
+            waker: RefCell::new(Some(cx.waker().clone())),
+        });
+        self.semaphore
+            .state
+            .borrow_mut()
+            .waiters
+            .push_back(Rc::clone(&waiter));
+        self.waiter = Some(waiter);
+        Poll::Pending
+    }
+}
+
+impl Drop for Acquire {
+    fn drop(&mut self) {
+        let Some(waiter) = self.waiter.take() else {
+            return;
+        };
+        if waiter.granted.get() {
+            self.semaphore.release(waiter.wants);
+        } else {
+            self.semaphore
+                .state
+                .borrow_mut()
+                .waiters
+                .retain(|w| !Rc::ptr_eq(w, &waiter));
+            // The one behind may fit now.
+            self.semaphore.release(0);
+        }
+    }
+}
+
+/// Units of a [`Semaphore`], given back when dropped.
+#[must_use = "a permit that is dropped is given back"]
+pub struct Permit {
+    semaphore: Semaphore,
+    units: usize,
+}
+
+impl Permit {
+    /// Units held.
+    pub fn units(&self) -> usize {
+        self.units
+    }
+
+    /// Takes `n` of the units into a permit of their own.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    pub fn split(&mut self, n: usize) -> Permit {
+        assert!(
+            n <= self.units,
+            "split of {n} from a permit of {}",
+            self.units
+        );
+        self.units -= n;
+        Permit {
+            semaphore: self.semaphore.clone(),
+            units: n,
+        }
+    }
+
+    /// Adds the units of another permit of the same semaphore.
+    ///
+    /// # Panics
+    /// If it is of another semaphore.
+    pub fn merge(&mut self, mut other: Permit) {
+        assert!(
+            Rc::ptr_eq(&self.semaphore.state, &other.semaphore.state),
+            "merge of permits of two semaphores"
+        );
+        self.units += std::mem::take(&mut other.units);
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        if self.units > 0 {
+            self.semaphore.release(self.units);
+        }
+    }
+}
+
+impl fmt::Debug for Permit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Permit({})", self.units)
+    }
+}
+
+/// Wakes everybody who waits. A notification between the creation of a `notified()` future and its first
+/// poll counts, so: create the future, check the condition, then await.
+#[derive(Clone, Default)]
+pub struct Notify {
+    state: Rc<RefCell<NotifyState>>,
+}
+
+#[derive(Default)]
+struct NotifyState {
+    /// Notifications so far.
+    round: u64,
+    next: u64,
+    waiters: Vec<(u64, Waker)>,
+}
+
+impl Notify {
+    /// Nobody waits yet.
+    pub fn new() -> Notify {
+        Notify::default()
+    }
+
+    /// Completes every `notified()` future that exists.
+    pub fn notify_all(&self) {
+        let waiters = {
+            let mut state = self.state.borrow_mut();
+            state.round += 1;
+            std::mem::take(&mut state.waiters)
+        };
+        for (_, waker) in waiters {
+            waker.wake();
+        }
+    }
+
+    /// Completes at the next `notify_all` after this call.
+    pub fn notified(&self) -> Notified {
+        let mut state = self.state.borrow_mut();
+        state.next += 1;
+        Notified {
+            state: Rc::clone(&self.state),
+            round: state.round,
+            id: state.next,
+        }
+    }
+}
+
+impl fmt::Debug for Notify {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Notify({} waiting)", self.state.borrow().waiters.len())
+    }
+}
+
+/// Future of [`Notify::notified`].
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct Notified {
+    state: Rc<RefCell<NotifyState>>,
+    round: u64,
+    id: u64,
+}
+
+impl Future for Notified {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.state.borrow_mut();
+        if state.round != self.round {
+            return Poll::Ready(());
+        }
+        match state.waiters.iter_mut().find(|(id, _)| *id == self.id) {
+            Some((_, waker)) => waker.clone_from(cx.waker()),
+            None => state.waiters.push((self.id, cx.waker().clone())),
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Notified {
+    fn drop(&mut self) {
+        self.state
+            .borrow_mut()
+            .waiters
+            .retain(|(id, _)| *id != self.id);
+    }
+}
+
+/// Counts who is inside, lets nobody in after it was closed, and tells when the last one has left.
+#[derive(Clone, Default)]
+pub struct Gate {
+    state: Rc<GateState>,
+}
+
+#[derive(Default)]
+struct GateState {
+    inside: Cell<usize>,
+    closed: Cell<bool>,
+    left: Notify,
+}
+
+impl Gate {
+    /// Open, and empty.
+    pub fn new() -> Gate {
+        Gate::default()
+    }
+
+    /// A pass, or `None` once closed.
+    pub fn enter(&self) -> Option<Pass> {
+        if self.state.closed.get() {
+            return None;
+        }
+        self.state.inside.set(self.state.inside.get() + 1);
+        Some(Pass {
+            state: Rc::clone(&self.state),
+        })
+    }
+
+    /// Passes held.
+    pub fn inside(&self) -> usize {
+        self.state.inside.get()
+    }
+
+    /// True once `close` was polled.
+    pub fn is_closed(&self) -> bool {
+        self.state.closed.get()
+    }
+
+    /// Lets nobody in any more and waits until all passes are gone. May be called more than once.
+    pub async fn close(&self) {
+        self.state.closed.set(true);
+        loop {
+            let left = self.state.left.notified();
+            if self.state.inside.get() == 0 {
+                return;
+            }
+            left.await;
+        }
+    }
+}
+
+impl fmt::Debug for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Gate({} inside, closed: {})",
+            self.inside(),
+            self.is_closed()
+        )
+    }
+}
+
+/// Permission to be inside a [`Gate`], until dropped.
+#[must_use = "a pass that is dropped has left the gate"]
+pub struct Pass {
+    state: Rc<GateState>,
+}
+
+impl Clone for Pass {
+    fn clone(&self) -> Pass {
+        self.state.inside.set(self.state.inside.get() + 1);
+        Pass {
+            state: Rc::clone(&self.state),
+        }
+    }
+}
+
+impl Drop for Pass {
+    fn drop(&mut self) {
+        self.state.inside.set(self.state.inside.get() - 1);
+        if self.state.inside.get() == 0 {
+            self.state.left.notify_all();
+        }
+    }
+}
+
+impl fmt::Debug for Pass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Pass")
+    }
+}
+
+/// A value handed over once, within one core.
+pub fn oneshot<T>() -> (OneshotSender<T>, Oneshot<T>) {
+    let state = Rc::new(OneshotState {
+        value: Cell::new(None),
+        closed: Cell::new(false),
+        dropped: Cell::new(false),
+        waker: Cell::new(None),
+    });
+    (
+        OneshotSender {
+            state: Rc::clone(&state),
+        },
+        Oneshot { state },
+    )
+}
+
+struct OneshotState<T> {
+    value: Cell<Option<T>>,
+    /// The sender is gone.
+    closed: Cell<bool>,
+    /// The receiver is gone.
+    dropped: Cell<bool>,
+    waker: Cell<Option<Waker>>,
+}
+
+impl<T> OneshotState<T> {
+    fn wake(&self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+/// The giving end of [`oneshot`].
+pub struct OneshotSender<T> {
+    state: Rc<OneshotState<T>>,
+}
+
+impl<T> OneshotSender<T> {
+    /// Hands the value over; given back if nobody waits any more.
+    pub fn send(self, value: T) -> Result<(), T> {
+        if self.state.dropped.get() {
+            return Err(value);
+        }
+        self.state.value.set(Some(value));
+        // Dropping `self` wakes the receiver.
+        Ok(())
+    }
+
+    /// True if the receiving end is gone.
+    pub fn is_closed(&self) -> bool {
+        self.state.dropped.get()
+    }
+}
+
+impl<T> Drop for OneshotSender<T> {
+    fn drop(&mut self) {
+        self.state.closed.set(true);
+        self.state.wake();
+    }
+}
+
+/// The waiting end of [`oneshot`]: the value, or `None` if the sender was dropped.
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct Oneshot<T> {
+    state: Rc<OneshotState<T>>,
+}
+
+impl<T> Future for Oneshot<T> {
+    type Output = Option<T>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        if let Some(value) = self.state.value.take() {
+            return Poll::Ready(Some(value));
+        }
+        if self.state.closed.get() {
+            return Poll::Ready(None);
+        }
+        self.state.waker.set(Some(cx.waker().clone()));
+        Poll::Pending
+    }
+}
+
+impl<T> Drop for Oneshot<T> {
+    fn drop(&mut self) {
+        self.state.dropped.set(true);
+    }
+}
+
+impl<T> fmt::Debug for OneshotSender<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OneshotSender")
+    }
+}
+
+impl<T> fmt::Debug for Oneshot<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Oneshot")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn poll<F: Future + Unpin>(f: &mut F) -> Poll<F::Output> {
+        Pin::new(f).poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn a_large_request_is_not_overtaken_by_a_small_one() {
+        let s = Semaphore::new(3);
+        let held = s.try_acquire(2).expect("free");
+        let mut large = s.acquire(3);
+        assert!(poll(&mut large).is_pending());
+        assert!(s.try_acquire(1).is_none());
+        let mut small = s.acquire(1);
+        assert!(poll(&mut small).is_pending());
+        drop(held);
+        let Poll::Ready(permit) = poll(&mut large) else {
+            panic!("three units are free")
+        };
+        assert!(poll(&mut small).is_pending());
+        drop(permit);
+        assert!(poll(&mut small).is_ready());
+        assert_eq!(s.available(), 3);
+    }
+
+    #[test]
+    fn a_dropped_waiter_gives_back_what_it_was_granted() {
+        let s = Semaphore::new(1);
+        let held = s.try_acquire(1).expect("free");
+        let mut waiter = s.acquire(1);
+        assert!(poll(&mut waiter).is_pending());
+        drop(held);
+        assert_eq!(s.available(), 0);
+        drop(waiter);
+        assert_eq!(s.available(), 1);
+    }
+
+    #[test]
+    fn a_dropped_waiter_at_the_head_lets_the_next_one_pass() {
+        let s = Semaphore::new(2);
+        let _held = s.try_acquire(1).expect("free");
+        let mut large = s.acquire(2);
+        let mut small = s.acquire(1);
+        assert!(poll(&mut large).is_pending());
+        assert!(poll(&mut small).is_pending());
+        drop(large);
+        assert!(poll(&mut small).is_ready());
+    }
+
+    #[test]
+    fn split_and_merged_permits_add_up() {
+        let s = Semaphore::new(10);
+        let mut a = s.try_acquire(8).expect("free");
+        let b = a.split(3);
+        assert_eq!((a.units(), b.units()), (5, 3));
+        a.merge(b);
+        assert_eq!(s.available(), 2);
+        drop(a);
+        assert_eq!(s.available(), 10);
+    }
+
+    #[test]
+    fn a_notification_before_the_first_poll_is_not_lost() {
+        let n = Notify::new();
+        let mut early = n.notified();
+        n.notify_all();
+        let mut late = n.notified();
+        assert!(poll(&mut early).is_ready());
+        assert!(poll(&mut late).is_pending());
+    }
+
+    #[test]
+    fn a_gate_closes_when_the_last_pass_is_gone() {
+        let gate = Gate::new();
+        let pass = gate.enter().expect("open");
+        let second = pass.clone();
+        let mut closing = Box::pin(gate.close());
+        assert!(poll(&mut closing).is_pending());
+        assert!(gate.enter().is_none());
+        drop(pass);
+        assert!(poll(&mut closing).is_pending());
+        drop(second);
+        assert!(poll(&mut closing).is_ready());
+    }
+
+    #[test]
+    fn a_oneshot_tells_of_its_dropped_sender() {
+        let (tx, mut rx) = oneshot::<u8>();
+        assert!(poll(&mut rx).is_pending());
+        drop(tx);
+        assert_eq!(poll(&mut rx), Poll::Ready(None));
+        let (tx, rx) = oneshot::<u8>();
+        drop(rx);
+        assert_eq!(tx.send(7), Err(7));
+    }
+}

@@ -1,0 +1,442 @@
+//! What a store does beside commits: destage, checkpoint, release; seal; and the files of what was deleted.
+//!
+//! One task per store runs it, so rounds never overlap. Nothing here needs room in the ring, except SEAL, which waits
+//! for it and blocks nothing: a full ring always drains.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use rillway_io::{Chunk, Class, OpenOptions};
+
+use crate::bytes::salted_crc;
+use crate::checkpoint::{CheckpointHeader, begin_record, end_record, put_deletion};
+use crate::directory::{deleted_dir, log_file, meta_file, partition_metadata, read_optional};
+use crate::entry::Entry;
+use crate::error::{Error, Result};
+use crate::journal::Effect;
+use crate::limits::{BLOCK, block_down};
+use crate::log::Log;
+use crate::meta;
+use crate::mutant::Mutant;
+use crate::rings::{CheckpointBody, checkpoint_path, grow_checkpoint, write_checkpoint};
+use crate::state::{Change, SegmentState, SegmentStatus};
+use crate::store::Inner;
+
+/// How often a full disk is looked at, and how much room makes it usable again.
+const FULL_RETRY: Duration = Duration::from_secs(1);
+const FULL_UNTIL: u64 = 16 << 20;
+/// Memory that an idle partition may keep.
+const IDLE_MEMORY: usize = 16 << 10;
+
+/// Up to where a destage round wrote a segment.
+struct Written {
+    log: Rc<Log>,
+    segment: i64,
+    to: u64,
+}
+
+impl Inner {
+    /// The disk is full: a served state (design section 4). Appends get a retriable error, everything else goes on.
+    pub(crate) fn went_full(&self) {
+        if !self.full.replace(true) {
+            tracing::error!(
+                "{}: no room left on the disk. Produce is refused until there is; consume goes on. \
+                 Free room, delete topics, or lower retention",
+                self.reference.dir.display()
+            );
+            self.count(|c| c.no_space += 1);
+            self.progress.notify_all();
+            self.upkeep.notify_all();
+        }
+    }
+
+    pub(crate) async fn upkeep_loop(self: Rc<Self>) {
+        loop {
+            let wanted = self.upkeep.notified();
+            if self.closing.get() {
+                return;
+            }
+            self.look_for_room().await;
+            let mut worked = false;
+            if self.logs.borrow().values().any(|log| !log.rolled().is_empty()) {
+                worked |= self.seal_round().await.unwrap_or_else(|e| self.upkeep_failed(&e));
+            }
+            if self.round_due() {
+                worked |= self.upkeep_round().await.map(|()| true).unwrap_or_else(|e| self.upkeep_failed(&e));
+            }
+            self.remove_gone().await;
+            if !worked || self.full.get() {
+                self.rt.timeout(FULL_RETRY, wanted).await;
+            }
+        }
+    }
+
+    fn upkeep_failed(&self, e: &Error) -> bool {
+        match e {
+            Error::NoSpace { .. } => self.went_full(),
+            Error::Partition { .. } | Error::Closed => {}
+            other => self.die("upkeep", other),
+        }
+        false
+    }
+
+    async fn look_for_room(&self) {
+        if !self.full.get() {
+            return;
+        }
+        match self.rt.disk().stat_fs(&self.reference.dir).await {
+            Ok(stat) if stat.available >= FULL_UNTIL => {
+                tracing::info!("{}: there is room again", self.reference.dir.display());
+                self.full.set(false);
+                self.progress.notify_all();
+            }
+            Ok(_) => {}
+            Err(e) => self.die("looking for room", &e),
+        }
+    }
+
+    fn round_due(&self) -> bool {
+        let budget = self.options.undestaged_bytes.min(self.reference.bytes);
+        self.fresh_bytes.get() >= budget / 4 || self.ring.borrow().used_bytes() >= self.reference.bytes / 4
+    }
+
+    /// Destage, `syncfs`, checkpoint, release.
+    pub(crate) async fn upkeep_round(self: &Rc<Self>) -> Result<()> {
+        let fresh = self.fresh_bytes.get();
+        let written = self.destage().await?;
+        if self.mutant.is(Mutant::RegionReleasedBeforeSyncfs) {
+            self.count_durable(&written);
+            self.checkpoint(false).await?;
+            self.sync_segments().await;
+        } else {
+            self.sync_segments().await;
+            self.count_durable(&written);
+            self.checkpoint(false).await?;
+        }
+        self.fresh_bytes.set(self.fresh_bytes.get().saturating_sub(fresh));
+        self.count(|c| c.destages += 1);
+        self.trim_cache();
+        self.progress.notify_all();
+        Ok(())
+    }
+
+    /// Moves whole blocks of flushed bytes to their segments, each block once.
+    async fn destage(self: &Rc<Self>) -> Result<Vec<Written>> {
+        let logs: Vec<_> = self.logs.borrow().values().cloned().collect();
+        let mut written = Vec::new();
+        for log in logs {
+            for (segment, from, to) in log.undestaged() {
+                match self.destage_segment(&log, segment, from, to).await {
+                    Ok(()) => written.push(Written { log: Rc::clone(&log), segment, to }),
+                    // A partition that is refused, or being deleted, keeps its bytes in the ring's checkpoint.
+                    Err(Error::Partition { .. }) => {}
+                    Err(e) => return Err(e),
+                }
+            }
+            self.rt.yield_now().await;
+        }
+        Ok(written)
+    }
+
+    async fn destage_segment(self: &Rc<Self>, log: &Rc<Log>, segment: i64, from: u64, to: u64) -> Result<()> {
+        log.extend(self, segment, to).await?;
+        let file = log.segment_file(self, segment, true).await?;
+        let slices = match log.state().tails.get(&segment) {
+            Some(tail) => tail.slices(from..to),
+            None => return Ok(()),
+        };
+        for (position, chunk) in slices {
+            if let Err(e) = file.write_at(chunk, position).await {
+                self.die("a write of a segment", &e);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes every completed segment write durable (storage.md section 1).
+    async fn sync_segments(&self) {
+        let recovering = self.tasks.borrow().is_empty();
+        let result = if self.mutant.is(Mutant::RecoveryWithoutSyncfs) && recovering {
+            Ok(())
+        } else if self.mutant.is(Mutant::RingFlushTrustedForSegments) {
+            let file = self.ring.borrow().file.clone();
+            file.fdatasync().await
+        } else {
+            self.anchor.syncfs().await
+        };
+        if let Err(e) = result {
+            self.die("syncfs", &e);
+        }
+    }
+
+    fn count_durable(&self, written: &[Written]) {
+        for w in written {
+            let mut state = w.log.state_mut();
+            if let Some(s) = state.flushed.segment_mut(w.segment)
+                && s.status != SegmentStatus::Sealed
+            {
+                assert!(w.to <= s.length, "only flushed bytes are destaged");
+                s.durable = s.durable.max(w.to);
+            }
+        }
+    }
+
+    /// Writes the flushed state to the older checkpoint file and releases the ring up to where it began.
+    pub(crate) async fn checkpoint(self: &Rc<Self>, clean: bool) -> Result<()> {
+        let (replay_position, replay_sequence, previous_crc) = self.ring.borrow().replay_point(self.committed.get());
+        let mut body = CheckpointBody::default();
+        let logs: Vec<_> = self.logs.borrow().values().cloned().collect();
+        for log in logs {
+            // One that was deleted meanwhile is in the deletion records; its entries from here on are followed by its DELETE.
+            if self.logs.borrow().contains_key(&log.id()) {
+                let start = begin_record(&mut body.bytes);
+                log.put_record(&mut body.bytes);
+                end_record(&mut body.bytes, start);
+                body.partitions += 1;
+            }
+            self.rt.yield_now().await;
+        }
+        for d in self.deletions.borrow().iter() {
+            put_deletion(d, &mut body.bytes);
+            body.deletions += 1;
+        }
+        let (slot, number) = (self.next_slot.get(), self.ring.borrow().checkpoint + 1);
+        let header = CheckpointHeader {
+            clean,
+            storage: self.reference.storage,
+            ring: self.reference.id,
+            number,
+            replay_position,
+            replay_sequence,
+            previous_crc,
+            body_crc: salted_crc(self.reference.salt, &body.bytes),
+            body_len: body.bytes.len() as u64,
+            wall_ms: self.rt.wall_ms(),
+            next_producer_id: self.next_producer_id.get(),
+            partitions: body.partitions,
+            deletions: body.deletions,
+        };
+        let path = checkpoint_path(&self.reference.dir, self.reference.id, slot);
+        let file = self.rt.disk().open(&path, OpenOptions { write: true, create: true, ..Default::default() }).await?;
+        let known = file.len().await?;
+        match grow_checkpoint(&file, known, body.bytes.len()).await {
+            Ok(_) => {}
+            Err(e @ Error::NoSpace { .. }) => return Err(e),
+            Err(e) => self.die("growing a checkpoint", &e),
+        }
+        if let Err(e) = write_checkpoint(&file, &header, self.reference.salt, &body.bytes).await {
+            self.die("a write of a checkpoint", &e);
+        }
+        if let Err(e) = file.close().await {
+            self.die("closing a checkpoint", &e);
+        }
+        let mut ring = self.ring.borrow_mut();
+        ring.checkpoint = number;
+        ring.release_below(replay_sequence);
+        drop(ring);
+        self.next_slot.set(1 - slot);
+        self.count(|c| c.checkpoints += 1);
+        self.progress.notify_all();
+        Ok(())
+    }
+
+    /// Brings every rolled segment to its final form: last block, exact length, `.meta`, one `syncfs`, SEAL.
+    async fn seal_round(self: &Rc<Self>) -> Result<bool> {
+        let logs: Vec<_> = self.logs.borrow().values().cloned().collect();
+        let mut ready = Vec::new();
+        for log in logs {
+            if log.is_deleted() {
+                continue;
+            }
+            for segment in log.rolled() {
+                match self.prepare_seal(&log, &segment).await {
+                    Ok(meta_crc) => ready.push((Rc::clone(&log), segment, meta_crc)),
+                    Err(Error::Partition { .. }) => {}
+                    Err(e) => return Err(e),
+                }
+            }
+        }
+        if ready.is_empty() {
+            return Ok(false);
+        }
+        self.sync_segments().await;
+        for (log, segment, meta_crc) in ready {
+            let (base, length) = (segment.base, segment.length);
+            let entry = Entry::Seal { partition: log.reference(), segment: base, length, meta_crc };
+            self.reserve(entry.encoded_len(), 0).await?;
+            // Deleted while we waited: its DELETE must stay its last entry.
+            if log.is_deleted() {
+                continue;
+            }
+            let change = Change::Seal { segment: base, length, meta_crc };
+            self.push(&entry, Effect::Partition(log, change)).wait().await?;
+            self.count(|c| c.seals += 1);
+        }
+        Ok(true)
+    }
+
+    async fn prepare_seal(self: &Rc<Self>, log: &Rc<Log>, segment: &SegmentState) -> Result<u32> {
+        let whole = block_down(segment.length);
+        if segment.durable < whole {
+            self.destage_segment(log, segment.base, segment.durable, whole).await?;
+        }
+        let file = log.segment_file(self, segment.base, true).await?;
+        let rest = match log.state().tails.get(&segment.base) {
+            Some(tail) => tail.pieces(whole..segment.length).concat(),
+            None => return Err(log.refuse(format!("the tail of segment {} is gone", segment.base))),
+        };
+        if !rest.is_empty() {
+            let mut block = rest;
+            block.resize(BLOCK, 0);
+            log.extend(self, segment.base, whole + BLOCK as u64).await?;
+            if let Err(e) = file.write_at(Chunk::copy_from(&block), whole).await {
+                self.die("a write of a segment", &e);
+            }
+        }
+        if let Err(e) = file.truncate(segment.length).await {
+            self.die("cutting a segment to its length", &e);
+        }
+        let bytes = {
+            let state = log.state();
+            let (producers, epochs) = (&state.flushed.producers, &state.flushed.epochs);
+            meta::encode(&self.reference.storage, log.reference(), segment, producers, epochs)
+        };
+        let path = log.dir.join(meta_file(segment.base, segment.compaction));
+        match self.rt.disk().write_file(&path, &bytes).await {
+            Ok(()) => Ok(crc32c::crc32c(&bytes)),
+            Err(e) if e.is_no_space() => Err(Error::NoSpace { path, what: "a segment's .meta".to_owned() }),
+            Err(e) => self.die("a write of .meta", &e),
+        }
+    }
+
+    /// Keeps the memory of tails within its budget, and idle partitions small.
+    fn trim_cache(&self) {
+        let logs: Vec<_> = self.logs.borrow().values().cloned().collect();
+        let (held, budget) = (self.cached_bytes.get(), self.options.cache_bytes);
+        let excess = held.saturating_sub(budget - budget / 8) as f64 / held.max(1) as f64;
+        let mut freed = 0;
+        for log in logs {
+            let mut state = log.state_mut();
+            let state = &mut *state;
+            let idle = !std::mem::replace(&mut state.busy, false);
+            let sealed = |base: &i64| state.flushed.segment(*base).is_none_or(|s| s.status == SegmentStatus::Sealed);
+            let gone: Vec<i64> = if excess > 0.0 || idle { state.tails.keys().copied().filter(sealed).collect() } else { Vec::new() };
+            for base in gone {
+                freed += state.tails.remove(&base).map_or(0, |t| t.memory());
+            }
+            for (base, tail) in &mut state.tails {
+                let Some(s) = state.flushed.segment(*base) else { continue };
+                if s.status == SegmentStatus::Sealed {
+                    continue;
+                }
+                if idle && tail.memory() > IDLE_MEMORY {
+                    freed += tail.shrink(s.durable);
+                } else if held > budget {
+                    let share = ((tail.end() - tail.start()) as f64 * excess) as u64;
+                    freed += tail.drop_front((tail.start() + share).min(s.durable));
+                }
+            }
+        }
+        self.cached_bytes.set(held.saturating_sub(freed));
+    }
+
+    /// Files of segments that left their table: renamed now, unlinked later.
+    pub(crate) async fn remove_gone(self: &Rc<Self>) {
+        let logs: Vec<_> = self.logs.borrow().values().cloned().collect();
+        for log in logs {
+            for segment in log.take_gone() {
+                let file = log.state_mut().files.remove(&segment.base);
+                if let Some(file) = file {
+                    let _ = file.close().await;
+                }
+                for name in [log_file(segment.base, segment.compaction), meta_file(segment.base, segment.compaction)] {
+                    let from = log.dir.join(&name);
+                    let to = log.dir.join(format!("{name}.deleted"));
+                    self.rename_then_remove(from, to, false).await;
+                }
+                self.count(|c| c.retention_deletes += 1);
+            }
+        }
+    }
+
+    /// Renames, and unlinks after the delay. What stands in the way is logged: a leftover costs room and nothing else.
+    async fn rename_then_remove(self: &Rc<Self>, from: std::path::PathBuf, to: std::path::PathBuf, directory: bool) -> bool {
+        let disk = self.rt.disk();
+        match disk.rename(&from, &to).await {
+            Ok(()) => {}
+            Err(e) if e.is_not_found() => return true,
+            Err(e) => {
+                tracing::warn!("{}: could not be renamed: {e}", from.display());
+                return false;
+            }
+        }
+        let inner = Rc::clone(self);
+        self.rt.spawn(Class::Background, async move {
+            inner.rt.sleep(inner.options.delete_delay).await;
+            let disk = inner.rt.disk();
+            let removed =
+                if directory { disk.remove_dir_all(&to).await } else { disk.remove_file(&to).await };
+            if let Err(e) = removed
+                && !e.is_not_found()
+            {
+                tracing::warn!("{}: could not be removed: {e}", to.display());
+            }
+        });
+        true
+    }
+
+    /// Renames the directories of deleted partitions. Until a rename is durable its record stays in the checkpoints.
+    pub(crate) async fn finish_deletions(self: &Rc<Self>) {
+        let pending = self.deletions.borrow().clone();
+        if pending.is_empty() {
+            return;
+        }
+        let dir = &self.reference.dir;
+        let mut done = Vec::new();
+        for d in pending {
+            let from = dir.join(&d.directory);
+            let identity = partition_metadata(d.partition.id.topic);
+            // A directory of that name with another identity belongs to a topic that was created since.
+            let ours = match read_optional(&self.rt.disk(), &from.join("partition.metadata")).await {
+                Ok(found) => found.is_none_or(|bytes| bytes == identity.as_bytes()),
+                Err(_) => false,
+            };
+            let topic = d.directory.rsplit_once('-').map_or("", |(topic, _)| topic);
+            if !ours || self.rename_then_remove(from, deleted_dir(dir, topic, d.partition.id), true).await {
+                done.push(d);
+            }
+        }
+        if let Err(e) = self.rt.disk().sync_dir(dir).await {
+            self.die("a flush of the data directory", &e);
+        }
+        self.deletions.borrow_mut().retain(|d| !done.contains(d));
+    }
+}
+
+impl Log {
+    /// Flushed whole blocks that are not durable in their segments yet: segment, from, to.
+    fn undestaged(&self) -> Vec<(i64, u64, u64)> {
+        if self.is_deleted() || self.refused().is_some() {
+            return Vec::new();
+        }
+        let state = self.state();
+        state
+            .flushed
+            .segments
+            .iter()
+            .filter(|s| s.status != SegmentStatus::Sealed && block_down(s.length) > s.durable)
+            .map(|s| (s.base, s.durable, block_down(s.length)))
+            .collect()
+    }
+
+    fn put_record(&self, body: &mut Vec<u8>) {
+        let state = self.state();
+        state.flushed.put(
+            |s| match (s.status, state.tails.get(&s.base)) {
+                (SegmentStatus::Sealed, _) | (_, None) => Vec::new(),
+                (_, Some(tail)) => tail.pieces(s.durable..s.length),
+            },
+            body,
+        );
+    }
+}

@@ -1,0 +1,121 @@
+//! Looking offsets up by time (ListOffsets). Reads inside one batch, with bounded decompression.
+
+use std::rc::Rc;
+
+use rillway_wire::batch::{BatchView, TimestampType, decompress, records};
+
+use crate::error::{Error, Result};
+use crate::limits::READ_BYTES_MAX;
+use crate::log::Log;
+use crate::read::{Placed, Walker};
+use crate::state::{IndexEntry, SegmentState, SegmentStatus};
+
+/// A record that a search found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    pub offset: i64,
+    pub timestamp: i64,
+    pub leader_epoch: i32,
+}
+
+/// What one batch may unpack to; beyond it the batch's own header answers.
+const DECOMPRESSED_MAX: usize = 64 << 20;
+
+impl Log {
+    /// The first record, from the log start on, whose timestamp is at least `timestamp`.
+    pub async fn offset_for_timestamp(self: &Rc<Self>, timestamp: i64) -> Result<Option<Found>> {
+        self.check_refused()?;
+        let (segments, start) = self.candidates(|s| s.max_timestamp >= timestamp);
+        for segment in segments {
+            let from = self.time_floor(&segment, timestamp).await?;
+            let mut walker = self.walker(segment, 64 << 10)?;
+            let mut position = from;
+            while let Some(batch) = walker.at(position).await? {
+                if batch.max_timestamp >= timestamp && batch.next_offset > start {
+                    let found = inside(&mut walker, &batch, |offset, t| offset >= start && t >= timestamp).await?;
+                    if found.is_some() {
+                        return Ok(found);
+                    }
+                }
+                position += batch.len;
+            }
+        }
+        Ok(None)
+    }
+
+    /// The record with the largest timestamp, the lowest offset among equals (ListOffsets -3).
+    pub async fn offset_of_max_timestamp(self: &Rc<Self>) -> Result<Option<Found>> {
+        self.check_refused()?;
+        let (segments, start) = self.candidates(|s| s.max_timestamp >= 0);
+        let Some(largest) = segments.iter().map(|s| s.max_timestamp).max() else {
+            return Ok(None);
+        };
+        let Some(segment) = segments.into_iter().find(|s| s.max_timestamp == largest) else {
+            return Ok(None);
+        };
+        let offset = segment.max_timestamp_offset.max(start);
+        let mut walker = self.walker(segment, READ_BYTES_MAX)?;
+        let from = self.position_floor(&walker.segment, offset).await?;
+        let mut position = from;
+        while let Some(batch) = walker.at(position).await? {
+            if batch.next_offset > offset {
+                return inside(&mut walker, &batch, |o, t| o >= start && t >= largest).await;
+            }
+            position += batch.len;
+        }
+        Ok(None)
+    }
+
+    fn candidates(&self, wanted: impl Fn(&SegmentState) -> bool) -> (Vec<SegmentState>, i64) {
+        let state = self.state();
+        let start = state.flushed.log_start;
+        let segments = state.flushed.segments.iter().filter(|s| s.end > start && s.length > 0 && wanted(s));
+        (segments.cloned().collect(), start)
+    }
+
+    async fn index(&self, segment: &SegmentState) -> Result<Vec<IndexEntry>> {
+        if segment.status == SegmentStatus::Sealed {
+            Ok(self.meta(segment).await?.index.clone())
+        } else {
+            Ok(segment.index.clone())
+        }
+    }
+
+    /// Position of the last index entry before which everything is older than `timestamp`.
+    async fn time_floor(&self, segment: &SegmentState, timestamp: i64) -> Result<u64> {
+        let index = self.index(segment).await?;
+        let at = index.partition_point(|e| e.max_timestamp < timestamp);
+        Ok(at.checked_sub(1).map_or(0, |at| index[at].position))
+    }
+
+    async fn position_floor(&self, segment: &SegmentState, offset: i64) -> Result<u64> {
+        Ok(SegmentState::floor(&self.index(segment).await?, offset).map_or(0, |e| e.position))
+    }
+}
+
+/// The first record of a batch that is `wanted`.
+async fn inside(walker: &mut Walker, batch: &Placed, wanted: impl Fn(i64, i64) -> bool) -> Result<Option<Found>> {
+    let bytes = walker.whole(batch).await?;
+    let rotten = |what: String| Error::Partition {
+        partition: format!("segment {}", walker.segment.base),
+        what: format!("the batch at offset {} does not read: {what}", batch.base_offset),
+    };
+    let view = BatchView::parse(&bytes).map_err(|e| rotten(e.to_string()))?;
+    let leader_epoch = view.leader_epoch();
+    // All records of such a batch have the batch's time.
+    if view.timestamp_type() == TimestampType::LogAppendTime {
+        let found = Found { offset: batch.base_offset, timestamp: batch.max_timestamp, leader_epoch };
+        return Ok(wanted(batch.next_offset - 1, batch.max_timestamp).then_some(found));
+    }
+    let codec = view.codec().map_err(|e| rotten(e.to_string()))?;
+    let payload = decompress(codec, view.records(), DECOMPRESSED_MAX).map_err(|e| rotten(e.to_string()))?;
+    for record in records(&payload) {
+        let record = record.map_err(|e| rotten(e.to_string()))?;
+        let offset = batch.base_offset + i64::from(record.offset_delta);
+        let timestamp = view.base_timestamp().saturating_add(record.timestamp_delta);
+        if wanted(offset, timestamp) {
+            return Ok(Some(Found { offset, timestamp, leader_epoch }));
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,263 @@
+//! The data directory as a whole: its lock, its identity, the set of rings, and a change of that set.
+//!
+//! Opened once, before any core adopts a ring; afterwards it only holds the lock.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rillway_io::{Disk, FileLock, Runtime};
+
+use crate::checkpoint::{begin_record, end_record, put_deletion};
+use crate::directory::{CurrentFile, RingLine, StorageFile, read_optional, replace_file};
+use crate::error::{Error, Result};
+use crate::ids::{Generation, RingId, Sequence};
+use crate::recovery::{Recovered, RecoveredPartition};
+use crate::rings::{CheckpointBody, checkpoint_path, create_ring, ring_path};
+use crate::store::{Store, StoreOptions};
+
+/// How the directory is opened.
+#[derive(Clone, Debug)]
+pub struct StorageOptions {
+    pub dir: PathBuf,
+    /// How many rings there should be: one per core that adopts one.
+    pub rings: usize,
+    /// Size of rings that are made now; those that exist keep theirs.
+    pub ring_bytes: u64,
+    /// Room kept for metadata when the disk is full.
+    pub reserve_bytes: u64,
+    /// How long another broker's lock is waited for: a killed one's requests in flight hold it for a moment.
+    pub lock_wait: Duration,
+}
+
+/// A ring that one core may adopt. `Send`: it is handed to that core.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RingRef {
+    pub dir: PathBuf,
+    pub storage: [u8; 16],
+    pub generation: Generation,
+    pub id: RingId,
+    pub salt: u64,
+    pub bytes: u64,
+}
+
+/// The open directory. Dropping it gives the lock up.
+pub struct Storage {
+    pub id: [u8; 16],
+    rings: Vec<RingRef>,
+    _lock: FileLock,
+}
+
+impl Storage {
+    /// Locks the directory, makes what is missing, and brings the number of rings to what is asked for.
+    pub async fn open(rt: &Runtime, options: &StorageOptions, store: &StoreOptions) -> Result<Storage> {
+        let disk = rt.disk();
+        let dir = &options.dir;
+        disk.create_dir_all(dir).await?;
+        let lock = disk.lock(&dir.join("LOCK"), options.lock_wait).await.map_err(|e| {
+            if e.kind() == std::io::ErrorKind::WouldBlock { Error::InUse { path: dir.clone() } } else { e.into() }
+        })?;
+        let storage_path = dir.join("storage");
+        let id = match read_optional(&disk, &storage_path).await? {
+            Some(bytes) => StorageFile::decode(&storage_path, &bytes)?.id,
+            None => Storage::initialise(rt, options).await?,
+        };
+        keep_reserve(&disk, dir, options.reserve_bytes).await;
+        let current_path = dir.join("rings").join("current");
+        let Some(bytes) = read_optional(&disk, &current_path).await? else {
+            return Err(Error::corrupt(&current_path, 0, "file", "missing", "the list of live rings"));
+        };
+        let mut current = CurrentFile::decode(&current_path, &bytes)?;
+        if current.storage != id {
+            return Err(Error::ForeignStorage {
+                path: current_path,
+                got: crate::directory::hex(&current.storage),
+                expected: crate::directory::hex(&id),
+            });
+        }
+        remove_unlisted(&disk, dir, &current).await?;
+        if current.rings.len() != options.rings {
+            let to = options.rings;
+            match change_rings(rt, options, store, &current).await {
+                Ok(changed) => current = changed,
+                // Without room for new rings, cores adopt the old ones.
+                Err(Error::NoSpace { path, what }) => tracing::warn!(
+                    "{}: no room to go from {} rings to {to} ({what}); the old ones stay",
+                    path.display(),
+                    current.rings.len()
+                ),
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(Storage { id, rings: refs(dir, &current), _lock: lock })
+    }
+
+    /// The live rings; fewer or more than asked for only if there was no room to change.
+    pub fn rings(&self) -> &[RingRef] {
+        &self.rings
+    }
+
+    /// A directory becomes a storage: rings first, `storage` last, because its presence says that all is there.
+    async fn initialise(rt: &Runtime, options: &StorageOptions) -> Result<[u8; 16]> {
+        let disk = rt.disk();
+        let dir = &options.dir;
+        for entry in disk.read_dir(dir).await? {
+            let ours = ["LOCK", "reserve", "rings", "storage.tmp", "lost+found"].contains(&entry.name.as_str());
+            if !ours {
+                return Err(Error::Config {
+                    what: "--data-dir",
+                    got: format!("{}, which holds `{}` and no `storage` file", dir.display(), entry.name),
+                    expected: "an empty directory, or one that this broker made".to_owned(),
+                });
+            }
+        }
+        let rings_dir = dir.join("rings");
+        disk.remove_dir_all(&rings_dir).await.or_else(|e| if e.is_not_found() { Ok(()) } else { Err(e) })?;
+        disk.create_dir_all(&rings_dir).await?;
+        let id = rt.random_bytes::<16>();
+        let current = CurrentFile {
+            storage: id,
+            generation: 1,
+            next: 1 + options.rings as u64,
+            rings: (0..options.rings)
+                .map(|i| RingLine { id: RingId(1 + i as u64), salt: rt.random_u64(), bytes: options.ring_bytes })
+                .collect(),
+        };
+        for ring in refs(dir, &current) {
+            create_ring(&disk, &ring, CheckpointBody::default(), rt.wall_ms()).await?;
+        }
+        replace_file(&disk, &rings_dir.join("current"), current.encode().as_bytes()).await?;
+        replace_file(&disk, &dir.join("storage"), StorageFile { id }.encode().as_bytes()).await?;
+        // The directory itself may be new.
+        if let Some(parent) = dir.parent() {
+            disk.sync_dir(if parent.as_os_str().is_empty() { Path::new(".") } else { parent }).await?;
+        }
+        Ok(id)
+    }
+}
+
+fn refs(dir: &Path, current: &CurrentFile) -> Vec<RingRef> {
+    let make = |r: &RingLine| RingRef {
+        dir: dir.to_path_buf(),
+        storage: current.storage,
+        generation: Generation(current.generation),
+        id: r.id,
+        salt: r.salt,
+        bytes: r.bytes,
+    };
+    current.rings.iter().map(make).collect()
+}
+
+/// Rings and checkpoints that `rings/current` does not list do not exist (an interrupted change of rings).
+async fn remove_unlisted(disk: &Disk, dir: &Path, current: &CurrentFile) -> Result<()> {
+    for entry in disk.read_dir(&dir.join("rings")).await? {
+        let id = entry.name.split('.').next().and_then(|id| id.parse::<u64>().ok());
+        if id.is_some_and(|id| current.rings.iter().all(|r| r.id != RingId(id))) {
+            disk.remove_file(&dir.join("rings").join(&entry.name)).await?;
+        }
+    }
+    Ok(())
+}
+
+/// `DIR/reserve`, best effort: on a full disk there is nothing to keep.
+async fn keep_reserve(disk: &Disk, dir: &Path, bytes: u64) {
+    let path = dir.join("reserve");
+    if bytes == 0 || disk.exists(&path).await.unwrap_or(true) {
+        return;
+    }
+    let options = rillway_io::OpenOptions { write: true, create: true, ..Default::default() };
+    let made = async {
+        let file = disk.open(&path, options).await?;
+        file.allocate(0, bytes).await?;
+        file.close().await
+    };
+    if let Err(e) = made.await {
+        tracing::warn!("{}: the reserve for a full disk could not be made: {e}", path.display());
+        let _ = disk.remove_file(&path).await;
+    }
+}
+
+/// All old rings are recovered; their state becomes checkpoints of new rings at generation + 1; `rings/current` is the
+/// switch.
+async fn change_rings(
+    rt: &Runtime,
+    options: &StorageOptions,
+    store: &StoreOptions,
+    current: &CurrentFile,
+) -> Result<CurrentFile> {
+    let disk = rt.disk();
+    let dir = &options.dir;
+    let mut merged = Recovered::default();
+    for (core, ring) in refs(dir, current).iter().enumerate() {
+        let recovered = Store::recover_for_move(rt, ring, store).await?;
+        merged.absorb(recovered, core);
+    }
+    let next = CurrentFile {
+        storage: current.storage,
+        generation: current.generation + 1,
+        next: current.next + options.rings as u64,
+        rings: (0..options.rings as u64)
+            .map(|i| RingLine { id: RingId(current.next + i), salt: rt.random_u64(), bytes: options.ring_bytes })
+            .collect(),
+    };
+    let made = make_rings(rt, &refs(dir, &next), merged).await;
+    if let Err(e) = made {
+        remove_unlisted(&disk, dir, current).await?;
+        return Err(e);
+    }
+    replace_file(&disk, &dir.join("rings").join("current"), next.encode().as_bytes()).await?;
+    for old in &current.rings {
+        disk.remove_file(&ring_path(dir, old.id)).await?;
+        for slot in 0..2 {
+            disk.remove_file(&checkpoint_path(dir, old.id, slot)).await?;
+        }
+    }
+    Ok(next)
+}
+
+async fn make_rings(rt: &Runtime, rings: &[RingRef], merged: Recovered) -> Result<()> {
+    let shares = share_out(merged.partitions, rings.len());
+    let mut deletions = Some(merged.deletions);
+    for (ring, share) in rings.iter().zip(shares) {
+        let mut body = CheckpointBody { next_producer_id: merged.next_producer_id, ..Default::default() };
+        for mut p in share {
+            p.state.generation = ring.generation;
+            p.state.applied = Sequence(0);
+            let start = begin_record(&mut body.bytes);
+            p.put(&mut body.bytes);
+            end_record(&mut body.bytes, start);
+            body.partitions += 1;
+        }
+        for d in deletions.take().unwrap_or_default() {
+            put_deletion(&d, &mut body.bytes);
+            body.deletions += 1;
+        }
+        create_ring(&rt.disk(), ring, body, rt.wall_ms()).await?;
+    }
+    Ok(())
+}
+
+/// Which ring gets which partition: it stays where it is if that place still exists, up to an even share; the rest
+/// goes to the emptiest. The metadata log is always the first ring's.
+fn share_out(
+    partitions: BTreeMap<crate::PartitionId, (usize, RecoveredPartition)>,
+    rings: usize,
+) -> Vec<Vec<RecoveredPartition>> {
+    let even = partitions.len().div_ceil(rings);
+    let mut shares: Vec<Vec<RecoveredPartition>> = (0..rings).map(|_| Vec::new()).collect();
+    let mut homeless = Vec::new();
+    for (id, (from, p)) in partitions {
+        if id.topic == crate::TopicId::METADATA {
+            shares[0].push(p);
+        } else if from < rings && shares[from].len() < even {
+            shares[from].push(p);
+        } else {
+            homeless.push(p);
+        }
+    }
+    for p in homeless {
+        let emptiest = shares.iter_mut().min_by_key(|s| s.len()).expect("there is a ring");
+        emptiest.push(p);
+    }
+    shares
+}

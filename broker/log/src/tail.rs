@@ -1,0 +1,216 @@
+//! The recent bytes of one unsealed segment, in memory, in block-aligned buffers.
+//!
+//! Bytes that are not durable in the segment are always here. Bytes that are may stay for tail fetches until the
+//! store's budget takes them. One writer (the append path) and any number of readers, all on the partition's core:
+//! readers hold refcounted slices of what is already written, and later bytes go behind them.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use rillway_io::{AppendBuffer, Chunk};
+
+use crate::limits::{BLOCK, TAIL_BUFFER_MAX, TAIL_BUFFER_MIN, block_down};
+
+struct Buffer {
+    base: u64,
+    bytes: AppendBuffer,
+}
+
+impl Buffer {
+    fn end(&self) -> u64 {
+        self.base + self.bytes.len() as u64
+    }
+}
+
+/// Bytes `start() .. end()` of a segment.
+pub(crate) struct Tail {
+    start: u64,
+    end: u64,
+    buffers: VecDeque<Buffer>,
+}
+
+impl Tail {
+    /// An empty tail whose first byte will stand at `position`, a block boundary.
+    pub(crate) fn new(position: u64) -> Tail {
+        assert_eq!(position % BLOCK as u64, 0, "a tail begins at a block boundary");
+        Tail { start: position, end: position, buffers: VecDeque::new() }
+    }
+
+    pub(crate) fn start(&self) -> u64 {
+        self.start
+    }
+
+    pub(crate) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Memory that the buffers take, used or not.
+    pub(crate) fn memory(&self) -> usize {
+        self.buffers.iter().map(|b| b.bytes.capacity()).sum()
+    }
+
+    /// Appends; returns the memory that was added.
+    pub(crate) fn extend(&mut self, mut bytes: &[u8]) -> usize {
+        let mut added = 0;
+        while !bytes.is_empty() {
+            if self.buffers.back().is_none_or(|b| b.bytes.remaining() == 0) {
+                // A busy partition gets larger buffers, each written to its segment in one piece; an idle one keeps one block.
+                let last = self.buffers.back().map_or(0, |b| b.bytes.capacity());
+                let capacity = (last * 2).max(bytes.len().next_multiple_of(BLOCK)).clamp(TAIL_BUFFER_MIN, TAIL_BUFFER_MAX);
+                let buffer = AppendBuffer::with_capacity(capacity);
+                added += buffer.capacity();
+                self.buffers.push_back(Buffer { base: self.end, bytes: buffer });
+            }
+            let buffer = self.buffers.back_mut().expect("one was just made sure of");
+            let n = bytes.len().min(buffer.bytes.remaining());
+            let (now, later) = bytes.split_at(n);
+            buffer.bytes.extend(now);
+            self.end += n as u64;
+            bytes = later;
+        }
+        added
+    }
+
+    fn find(&self, position: u64) -> usize {
+        self.buffers.partition_point(|b| b.end() <= position)
+    }
+
+    /// Slices that together are `range`, one per buffer, with their positions.
+    pub(crate) fn slices(&self, range: Range<u64>) -> Vec<(u64, Chunk)> {
+        assert!(range.start >= self.start && range.end <= self.end, "{range:?} outside {}..{}", self.start, self.end);
+        let mut out = Vec::new();
+        let mut position = range.start;
+        for b in self.buffers.iter().skip(self.find(range.start)) {
+            if position >= range.end {
+                break;
+            }
+            let to = b.end().min(range.end);
+            out.push((position, b.bytes.slice((position - b.base) as usize..(to - b.base) as usize)));
+            position = to;
+        }
+        out
+    }
+
+    /// The bytes of `range`, borrowed, one piece per buffer.
+    pub(crate) fn pieces(&self, range: Range<u64>) -> Vec<&[u8]> {
+        assert!(range.start >= self.start && range.end <= self.end, "{range:?} outside {}..{}", self.start, self.end);
+        let mut out = Vec::new();
+        let mut position = range.start;
+        for b in self.buffers.iter().skip(self.find(range.start)) {
+            if position >= range.end {
+                break;
+            }
+            let to = b.end().min(range.end);
+            out.push(&b.bytes.as_slice()[(position - b.base) as usize..(to - b.base) as usize]);
+            position = to;
+        }
+        out
+    }
+
+    /// Copies `into.len()` bytes from `position`; false if they are not all here.
+    pub(crate) fn copy(&self, position: u64, into: &mut [u8]) -> bool {
+        let end = position + into.len() as u64;
+        if position < self.start || end > self.end {
+            return false;
+        }
+        let mut at = 0;
+        for piece in self.pieces(position..end) {
+            into[at..at + piece.len()].copy_from_slice(piece);
+            at += piece.len();
+        }
+        true
+    }
+
+    /// Lets go of whole buffers below `position`; returns the memory that was freed.
+    pub(crate) fn drop_front(&mut self, position: u64) -> usize {
+        let mut freed = 0;
+        while let Some(first) = self.buffers.front() {
+            // The last buffer stays while it can take more.
+            if first.end() > position || (first.bytes.remaining() > 0 && self.buffers.len() == 1) {
+                break;
+            }
+            freed += first.bytes.capacity();
+            self.start = first.end();
+            self.buffers.pop_front();
+        }
+        freed
+    }
+
+    /// Moves what an idle partition still needs, bytes from `durable` on, into the smallest buffer that holds them;
+    /// returns the memory that was freed.
+    pub(crate) fn shrink(&mut self, durable: u64) -> usize {
+        let from = block_down(durable).max(self.start);
+        let mut kept = vec![0; (self.end - from) as usize];
+        assert!(self.copy(from, &mut kept), "a tail holds what is not durable");
+        let before = self.memory();
+        if kept.len().next_multiple_of(BLOCK) >= before {
+            return 0;
+        }
+        self.buffers.clear();
+        self.start = from;
+        self.end = from;
+        let added = self.extend(&kept);
+        before - added
+    }
+
+    /// Cuts everything at and beyond `end`.
+    pub(crate) fn truncate(&mut self, end: u64) {
+        let from = block_down(end).clamp(self.start, self.end);
+        let mut kept = vec![0; end.saturating_sub(from) as usize];
+        assert!(self.copy(from, &mut kept), "a tail holds what is not durable");
+        self.buffers.retain(|b| b.end() <= from);
+        if self.buffers.back().is_none_or(|b| b.end() < from) {
+            // `from` lies inside a buffer that went: its earlier blocks are read from the file from now on.
+            self.buffers.clear();
+            self.start = from;
+        }
+        self.end = from;
+        self.extend(&kept);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_tail_gives_back_any_range_of_what_was_appended(
+            parts in proptest::collection::vec(1usize..9000, 1..30),
+            a in 0.0f64..1.0, b in 0.0f64..1.0, dropped in 0.0f64..1.0,
+        ) {
+            let mut tail = Tail::new(8192);
+            let mut all = Vec::new();
+            for (i, n) in parts.iter().enumerate() {
+                let bytes: Vec<u8> = (0..*n).map(|j| (i * 31 + j) as u8).collect();
+                tail.extend(&bytes);
+                all.extend_from_slice(&bytes);
+            }
+            prop_assert_eq!(tail.end(), 8192 + all.len() as u64);
+            tail.drop_front(8192 + (dropped * all.len() as f64) as u64);
+            let held = (tail.start() - 8192) as usize;
+            let from = held + (a * (all.len() - held) as f64) as usize;
+            let to = from + (b * (all.len() - from) as f64) as usize;
+            let got: Vec<u8> = tail
+                .slices(8192 + from as u64..8192 + to as u64)
+                .iter()
+                .flat_map(|(_, c)| c.to_vec())
+                .collect();
+            prop_assert_eq!(&got[..], &all[from..to]);
+        }
+
+        #[test]
+        fn an_idle_tail_shrinks_to_what_is_not_durable(len in 1usize..600_000) {
+            let mut tail = Tail::new(0);
+            let all: Vec<u8> = (0..len).map(|i| (i % 251) as u8).collect();
+            tail.extend(&all);
+            let durable = block_down(len as u64);
+            tail.shrink(durable);
+            prop_assert!(tail.memory() <= BLOCK);
+            let mut kept = vec![0; len - durable as usize];
+            prop_assert!(tail.copy(durable, &mut kept));
+            prop_assert_eq!(&kept[..], &all[durable as usize..]);
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! The embedded store: an internal partition of the log, one record per change, and a snapshot beside its segments.
+//!
+//! Lives on the core that leads the metadata log. One change at a time; a change is published when it is durable.
+
+use std::cell::RefCell;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use rillway_io::{Disk, Runtime, Semaphore};
+use rillway_log::{Log, LogConfig, PartitionId, Store, TopicId};
+use rillway_wire::batch::{BatchBuilder, Codec, batches, decompress, records};
+
+use crate::error::{Error, Result};
+use crate::image::{Image, Topic};
+use crate::snapshot;
+
+/// Its directory's name; not a topic that clients see.
+pub const METADATA_TOPIC: &str = "__rillway_metadata";
+/// Records after which a snapshot is written and the log before it dropped.
+const SNAPSHOT_EVERY: i64 = 1_000;
+const READ_BYTES: usize = 1 << 20;
+const SNAPSHOT_BYTES_MAX: usize = 256 << 20;
+
+/// The store of a node that is alone.
+pub struct Embedded {
+    rt: Runtime,
+    log: Rc<Log>,
+    path: PathBuf,
+    image: RefCell<Arc<Image>>,
+    snapshot_at: RefCell<i64>,
+    turn: Semaphore,
+}
+
+impl Embedded {
+    /// Opens the metadata log in `store`, or creates it, and reads what it says.
+    pub async fn open(rt: &Runtime, store: &Store) -> Result<Embedded> {
+        let id = PartitionId { topic: TopicId::METADATA, index: 0 };
+        let config = LogConfig { retention_ms: -1, segment_bytes: 64 << 20, ..Default::default() };
+        let log = store.create(id, METADATA_TOPIC, config).await?;
+        let path = log.directory().join("snapshot");
+        let image = match read_snapshot(&rt.disk(), &path).await? {
+            Some(image) => image,
+            None => Image::default(),
+        };
+        let embedded = Embedded {
+            rt: rt.clone(),
+            log,
+            path,
+            snapshot_at: RefCell::new(image.version),
+            image: RefCell::new(Arc::new(image)),
+            turn: Semaphore::new(1),
+        };
+        embedded.replay().await?;
+        Ok(embedded)
+    }
+
+    /// The image as of the last durable change.
+    pub fn image(&self) -> Arc<Image> {
+        Arc::clone(&self.image.borrow())
+    }
+
+    /// Puts a topic, if it is still what `expected` says (`None`: absent). Durable when it returns.
+    pub async fn put(&self, topic: &Topic, expected: Option<&Topic>) -> Result<Arc<Image>> {
+        self.change(&topic.name, Some(topic), expected).await
+    }
+
+    /// Removes a topic, if it is still what `expected` says.
+    pub async fn remove(&self, name: &str, expected: &Topic) -> Result<Arc<Image>> {
+        self.change(name, None, Some(expected)).await
+    }
+
+    async fn change(&self, name: &str, topic: Option<&Topic>, expected: Option<&Topic>) -> Result<Arc<Image>> {
+        let _turn = self.turn.acquire(1).await;
+        let known = self.image().topics.get(name).cloned();
+        if known.as_deref() != expected {
+            let version = u64::try_from(self.image().version).unwrap_or(0);
+            return Err(Error::Conflict { key: name.to_owned(), got: version, expected: version });
+        }
+        let value = topic.map(|t| serde_json::to_vec(t).expect("a topic is plain data"));
+        let mut builder = BatchBuilder::new(Codec::None);
+        builder.push(self.rt.wall_ms(), Some(name.as_bytes()), value.as_deref(), &[]);
+        let batch = builder.build().map_err(|e| Error::Corrupt { offset: -1, what: e.to_string() })?;
+        let appended = self.log.append_as_leader(&batch).await?;
+        let offset = appended.base_offset;
+        appended.receipt.wait().await?;
+        let mut image = Image::clone(&self.image());
+        apply(&mut image, offset, name.as_bytes(), value.as_deref())?;
+        *self.image.borrow_mut() = Arc::new(image);
+        if offset - *self.snapshot_at.borrow() >= SNAPSHOT_EVERY {
+            self.write_snapshot().await?;
+        }
+        Ok(self.image())
+    }
+
+    async fn write_snapshot(&self) -> Result<()> {
+        let image = self.image();
+        let disk = self.rt.disk();
+        let temporary = self.path.with_extension("tmp");
+        let io = |e: rillway_io::Error| Error::Log(e.into());
+        disk.write_file(&temporary, &snapshot::encode(&image)).await.map_err(io)?;
+        disk.rename(&temporary, &self.path).await.map_err(io)?;
+        disk.sync_dir(self.log.directory()).await.map_err(io)?;
+        *self.snapshot_at.borrow_mut() = image.version;
+        self.log.drop_before(image.version).await?;
+        Ok(())
+    }
+
+    async fn replay(&self) -> Result<()> {
+        let mut image = Image::clone(&self.image());
+        let mut offset = image.version.max(self.log.log_start());
+        if image.version < self.log.log_start() {
+            let what = format!("the log starts at {}, the snapshot ends at {}", self.log.log_start(), image.version);
+            return Err(Error::Corrupt { offset, what });
+        }
+        while offset < self.log.flushed_end() {
+            let fetched = self.log.read(offset, READ_BYTES, true).await?;
+            let bytes: Vec<u8> = fetched.chunks.iter().flat_map(|c| c.iter().copied()).collect();
+            for batch in batches(&bytes) {
+                let bad = |e: rillway_wire::batch::BatchError| Error::Corrupt { offset, what: e.to_string() };
+                let batch = batch.map_err(bad)?;
+                if !batch.check_crc() {
+                    return Err(Error::Corrupt { offset, what: "the CRC of the batch does not fit".to_owned() });
+                }
+                let codec = batch.codec().map_err(bad)?;
+                let payload = decompress(codec, batch.records(), SNAPSHOT_BYTES_MAX).map_err(bad)?;
+                for record in records(&payload) {
+                    let record = record.map_err(bad)?;
+                    let at = batch.base_offset() + i64::from(record.offset_delta);
+                    if at >= image.version {
+                        apply(&mut image, at, record.key.unwrap_or_default(), record.value)?;
+                    }
+                }
+                offset = batch.next_offset();
+            }
+        }
+        *self.image.borrow_mut() = Arc::new(image);
+        Ok(())
+    }
+}
+
+fn apply(image: &mut Image, offset: i64, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+    let corrupt = |what: String| Error::Corrupt { offset, what };
+    let name = std::str::from_utf8(key).map_err(|e| corrupt(e.to_string()))?;
+    match value {
+        Some(json) => {
+            let topic: Topic = serde_json::from_slice(json).map_err(|e| corrupt(e.to_string()))?;
+            image.topics.insert(name.to_owned(), Arc::new(topic));
+        }
+        None => {
+            image.topics.remove(name);
+        }
+    }
+    image.version = offset + 1;
+    Ok(())
+}
+
+async fn read_snapshot(disk: &Disk, path: &std::path::Path) -> Result<Option<Image>> {
+    match disk.read_file(path, SNAPSHOT_BYTES_MAX).await {
+        Ok(bytes) => snapshot::decode(path, &bytes).map(Some),
+        Err(e) if e.is_not_found() => Ok(None),
+        Err(e) => Err(Error::Log(e.into())),
+    }
+}

@@ -1,0 +1,61 @@
+//! The snapshot of the metadata log: the image as JSON, with a checksum line, replaced by rename.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::image::{Image, Topic};
+
+const FIRST_LINE: &str = "rillway-metadata 1";
+
+#[derive(Serialize, Deserialize)]
+struct Body {
+    version: i64,
+    topics: BTreeMap<String, Topic>,
+}
+
+pub(crate) fn encode(image: &Image) -> Vec<u8> {
+    let topics = image.topics.iter().map(|(name, t)| (name.clone(), Topic::clone(t))).collect();
+    let body = serde_json::to_string(&Body { version: image.version, topics }).expect("an image is plain data");
+    let text = format!("{FIRST_LINE}\n{body}\n");
+    let crc = crc32c::crc32c(text.as_bytes());
+    format!("{text}crc {crc:08x}\n").into_bytes()
+}
+
+pub(crate) fn decode(path: &Path, bytes: &[u8]) -> Result<Image> {
+    let bad = |what: String| Error::Snapshot { path: path.display().to_string(), what };
+    let text = std::str::from_utf8(bytes).map_err(|e| bad(e.to_string()))?;
+    let at = text.rfind("crc ").ok_or_else(|| bad("no checksum line".to_owned()))?;
+    let want = format!("crc {:08x}\n", crc32c::crc32c(&bytes[..at]));
+    if text[at..] != want {
+        return Err(bad(format!("got {}, expected {}", text[at..].trim_end(), want.trim_end())));
+    }
+    let mut lines = text[..at].lines();
+    let first = lines.next().unwrap_or("");
+    if first != FIRST_LINE {
+        return Err(bad(format!("first line `{first}`, this build reads `{FIRST_LINE}`")));
+    }
+    let body: Body = serde_json::from_str(lines.next().unwrap_or("")).map_err(|e| bad(e.to_string()))?;
+    let topics = body.topics.into_iter().map(|(name, t)| (name, Arc::new(t))).collect();
+    Ok(Image { version: body.version, topics })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snapshot_reads_back_as_it_was_written_and_damage_is_refused() {
+        let image = Image { version: 7, topics: BTreeMap::new() };
+        let good = encode(&image);
+        assert_eq!(decode(Path::new("s"), &good).unwrap(), image);
+        for at in 0..good.len() {
+            let mut bad = good.clone();
+            bad[at] ^= 1;
+            assert!(decode(Path::new("s"), &bad).is_err(), "byte {at}");
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! ListOffsets: where a partition begins and ends, and what stands at a time.
+
+use rillway_log::PartitionId;
+
+use crate::error::PartitionError;
+use crate::partition::check_epoch;
+use crate::shard::Shard;
+
+/// What is asked of a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OffsetQuery {
+    /// -2
+    Earliest,
+    /// -1: the high watermark, which is the last stable offset while there are no transactions.
+    Latest,
+    /// -3: the record with the largest timestamp.
+    MaxTimestamp,
+    /// The first record at or after a time.
+    AtTime(i64),
+}
+
+/// Offset -1: there is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OffsetAnswer {
+    pub offset: i64,
+    pub timestamp: i64,
+    pub leader_epoch: i32,
+}
+
+impl Shard {
+    pub async fn offset(&self, id: PartitionId, query: OffsetQuery, leader_epoch: i32) -> Result<OffsetAnswer, PartitionError> {
+        let core = self.owner_of(id)?;
+        if core == self.core() {
+            return self.own_offset(id, query, leader_epoch).await;
+        }
+        let asked = move |shard: Shard| async move { shard.own_offset(id, query, leader_epoch).await };
+        self.inner.mesh.call(core, asked).await.unwrap_or(Err(PartitionError::Stopping))
+    }
+
+    async fn own_offset(&self, id: PartitionId, query: OffsetQuery, leader_epoch: i32) -> Result<OffsetAnswer, PartitionError> {
+        let log = self.own(id)?;
+        check_epoch(&log, leader_epoch)?;
+        let epoch = log.leader_epoch();
+        let at = |offset| OffsetAnswer { offset, timestamp: -1, leader_epoch: epoch };
+        let found = match query {
+            OffsetQuery::Earliest => return Ok(at(log.log_start())),
+            OffsetQuery::Latest => return Ok(at(log.flushed_end())),
+            OffsetQuery::MaxTimestamp => log.offset_of_max_timestamp().await?,
+            OffsetQuery::AtTime(timestamp) => log.offset_for_timestamp(timestamp).await?,
+        };
+        Ok(match found {
+            Some(f) => OffsetAnswer { offset: f.offset, timestamp: f.timestamp, leader_epoch: f.leader_epoch },
+            None => OffsetAnswer { offset: -1, timestamp: -1, leader_epoch: -1 },
+        })
+    }
+}

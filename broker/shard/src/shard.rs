@@ -1,0 +1,128 @@
+//! The shard: one core's handle to everything that requests need. Clone; never leaves its core.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rillway_io::{Class, Runtime, Semaphore, Task};
+use rillway_log::{Store, StoreCounters};
+use rillway_meta::Embedded;
+
+use crate::config::Defaults;
+use crate::mesh::Mesh;
+use crate::view::View;
+
+/// Settings of the node that a shard needs.
+#[derive(Clone, Copy, Debug)]
+pub struct ShardOptions {
+    pub defaults: Defaults,
+    /// Kafka: num.partitions.
+    pub num_partitions: u32,
+    /// Kafka: auto.create.topics.enable.
+    pub auto_create_topics: bool,
+    /// Partitions that one topic may have.
+    pub partitions_per_topic_max: u32,
+    /// Kafka: log.retention.check.interval.ms.
+    pub retention_check_interval: Duration,
+}
+
+impl Default for ShardOptions {
+    fn default() -> Self {
+        ShardOptions {
+            defaults: Defaults::default(),
+            num_partitions: 1,
+            auto_create_topics: true,
+            partitions_per_topic_max: 10_000,
+            retention_check_interval: Duration::from_secs(300),
+        }
+    }
+}
+
+/// One core.
+#[derive(Clone)]
+pub struct Shard {
+    pub(crate) inner: Rc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) rt: Runtime,
+    pub(crate) core: usize,
+    pub(crate) mesh: Mesh,
+    pub(crate) options: ShardOptions,
+    pub(crate) store: Store,
+    pub(crate) view: RefCell<Arc<View>>,
+    /// Only on core 0.
+    pub(crate) controller: RefCell<Option<Rc<Embedded>>>,
+    /// Changes of topics, one at a time. Only on core 0.
+    pub(crate) topics: Semaphore,
+    /// Producer ids of this core that are reserved and not given out: next, end.
+    pub(crate) producer_ids: Cell<(i64, i64)>,
+    pub(crate) producer_ids_turn: Semaphore,
+    pub(crate) tasks: RefCell<Vec<Task<()>>>,
+}
+
+/// The core that changes topics and reserves producer ids.
+pub(crate) const CONTROLLER: usize = 0;
+
+impl Shard {
+    pub fn runtime(&self) -> &Runtime {
+        &self.inner.rt
+    }
+
+    pub fn core(&self) -> usize {
+        self.inner.core
+    }
+
+    pub fn cores(&self) -> usize {
+        self.inner.mesh.cores()
+    }
+
+    pub fn options(&self) -> &ShardOptions {
+        &self.inner.options
+    }
+
+    /// What exists and who owns it, as of now.
+    pub fn view(&self) -> Arc<View> {
+        Arc::clone(&self.inner.view.borrow())
+    }
+
+    pub fn counters(&self) -> StoreCounters {
+        self.inner.store.counters()
+    }
+
+    pub fn store(&self) -> &Store {
+        &self.inner.store
+    }
+
+    pub(crate) fn set_view(&self, view: Arc<View>) {
+        *self.inner.view.borrow_mut() = view;
+    }
+
+    /// Looks at retention from time to time.
+    pub(crate) fn spawn_retention(&self) {
+        let shard = self.clone();
+        let task = self.inner.rt.spawn(Class::Background, async move {
+            loop {
+                shard.inner.rt.sleep(shard.inner.options.retention_check_interval).await;
+                if let Err(e) = shard.inner.store.enforce_retention().await {
+                    tracing::warn!("retention: {e}");
+                }
+            }
+        });
+        self.inner.tasks.borrow_mut().push(task);
+    }
+
+    /// One round of retention now.
+    pub async fn enforce_retention(&self) -> Result<(), rillway_log::Error> {
+        self.inner.store.enforce_retention().await
+    }
+
+    /// Stops background work, commits what waits, writes a clean checkpoint. Connections are closed before.
+    pub async fn stop(&self) -> Result<(), rillway_log::Error> {
+        for task in self.inner.tasks.borrow_mut().drain(..) {
+            task.cancel();
+        }
+        self.inner.store.close().await
+    }
+}

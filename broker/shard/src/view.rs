@@ -1,0 +1,49 @@
+//! What exists and who owns it: the cluster image and the core of every partition. Immutable, swapped whole, shared by
+//! all cores.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rillway_log::{PartitionId, TopicId};
+use rillway_meta::{Image, Topic};
+
+/// Where a partition is led.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    pub core: usize,
+    pub leader_epoch: i32,
+}
+
+/// One version of everything that a request may need to know.
+#[derive(Clone, Debug, Default)]
+pub struct View {
+    pub image: Arc<Image>,
+    owners: BTreeMap<TopicId, Vec<Option<Owner>>>,
+}
+
+impl View {
+    pub(crate) fn new(image: Arc<Image>, owners: BTreeMap<TopicId, Vec<Option<Owner>>>) -> View {
+        View { image, owners }
+    }
+
+    /// A topic that clients may see.
+    pub fn topic(&self, name: &str) -> Option<&Arc<Topic>> {
+        self.image.topic(name)
+    }
+
+    /// The core that leads a partition; `None` if the partition does not exist or its state is missing.
+    pub fn owner(&self, id: PartitionId) -> Option<Owner> {
+        *self.owners.get(&id.topic)?.get(id.index as usize)?
+    }
+
+    /// A partition by its topic's name.
+    pub fn partition(&self, topic: &str, index: i32) -> Option<PartitionId> {
+        let topic = self.topic(topic)?;
+        let index = u32::try_from(index).ok().filter(|i| *i < topic.partitions)?;
+        Some(PartitionId { topic: topic.id, index })
+    }
+
+    pub(crate) fn owners(&self) -> &BTreeMap<TopicId, Vec<Option<Owner>>> {
+        &self.owners
+    }
+}
