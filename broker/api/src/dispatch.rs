@@ -29,6 +29,7 @@ pub(crate) async fn dispatch(request: Request, key: i16, content: &[u8]) -> Resu
         ApiKey::Fetch => handle!(fetch),
         ApiKey::ListOffsets => handle!(list_offsets),
         ApiKey::Metadata => handle!(metadata),
+        ApiKey::FindCoordinator => handle!(find_coordinator),
         ApiKey::ApiVersions => handle!(api_versions),
         ApiKey::CreateTopics => handle!(create_topics),
         ApiKey::DeleteTopics => handle!(delete_topics),

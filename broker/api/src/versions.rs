@@ -24,6 +24,7 @@ pub const SERVED: &[Served] = &[
     served(ApiKey::Fetch, 4, 12),
     served(ApiKey::ListOffsets, 1, 7),
     served(ApiKey::Metadata, 0, 12),
+    served(ApiKey::FindCoordinator, 0, 4),
     served(ApiKey::ApiVersions, 0, 4),
     served(ApiKey::CreateTopics, 2, 7),
     served(ApiKey::DeleteTopics, 1, 6),

@@ -9,7 +9,7 @@ use crate::apis::ready;
 use crate::connection::{Answer, Close};
 use crate::context::Request;
 
-pub(crate) async fn handle(request: Request, body: &Body<'_>) -> Result<Answer, Close> {
+pub(crate) async fn handle(request: Request, body: &Body) -> Result<Answer, Close> {
     let nodes = request.context.nodes();
     let refused = match body.endpoint_type {
         BROKERS => None,

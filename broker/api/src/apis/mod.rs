@@ -5,6 +5,7 @@ pub(crate) mod create_topics;
 pub(crate) mod delete_topics;
 pub(crate) mod describe_cluster;
 pub(crate) mod fetch;
+pub(crate) mod find_coordinator;
 pub(crate) mod init_producer_id;
 pub(crate) mod list_offsets;
 pub(crate) mod metadata;
