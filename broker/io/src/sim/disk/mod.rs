@@ -280,6 +280,7 @@ pub(crate) struct SyncAnchor {
 pub(crate) struct DirectFile {
     descriptor: Rc<Descriptor>,
     path: PathBuf,
+    write: bool,
     dsync: bool,
     flights: Gate,
 }
@@ -321,6 +322,14 @@ impl DirectFile {
         self.answer(op, done.await)
     }
 
+    /// EBADF on a descriptor that was opened for reading, as in Linux.
+    fn writable(&self, op: &'static str) -> Result<()> {
+        if self.write {
+            return Ok(());
+        }
+        Err(Error::at(op, &self.path, io::Error::from_raw_os_error(libc::EBADF)))
+    }
+
     fn answer<T>(&self, op: &'static str, answer: Option<io::Result<T>>) -> Result<T> {
         match answer {
             Some(Ok(value)) => Ok(value),
@@ -330,6 +339,7 @@ impl DirectFile {
     }
 
     pub(crate) async fn write_at(&self, chunk: Chunk, pos: u64) -> Result<()> {
+        self.writable("write")?;
         let disk = &self.descriptor.disk;
         let len = chunk.len() as u64;
         let device = &disk.device;
@@ -391,6 +401,7 @@ impl DirectFile {
     }
 
     pub(crate) async fn allocate(&self, pos: u64, len: u64) -> Result<()> {
+        self.writable("fallocate")?;
         let device = &self.descriptor.disk.device;
         let delay = device.delay(|f| f.name_delay);
         if pos.checked_add(len).is_none() {
@@ -406,6 +417,7 @@ impl DirectFile {
     }
 
     pub(crate) async fn truncate(&self, len: u64) -> Result<()> {
+        self.writable("truncate")?;
         let device = &self.descriptor.disk.device;
         let delay = device.delay(|f| f.name_delay);
         self.run("truncate", delay, true, move |fs, ino| {

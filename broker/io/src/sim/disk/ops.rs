@@ -238,6 +238,7 @@ impl Disk {
         Ok(DirectFile {
             descriptor: Rc::new(descriptor),
             path: path.to_path_buf(),
+            write: o.write || o.create || o.create_new,
             dsync: o.dsync,
             flights: Gate::new(),
         })
