@@ -114,6 +114,7 @@ impl Core {
             listener.cancel();
         }
         self.context.stop().await;
+        self.shard.quiet().await;
         self.shard.stop().await.map_err(|e| e.to_string())
     }
 }
