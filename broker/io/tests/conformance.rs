@@ -215,6 +215,9 @@ conforms! {
         disk.write_file(&path, b"abc").await.expect("write_file");
         let cut = disk.open(&path, create().truncate(true)).await.expect("open");
         assert_eq!(cut.len().await.expect("len"), 0);
+        let reader = disk.open(&path, OpenOptions::new()).await.expect("open");
+        let refused = reader.write_at(Chunk::copy_from(&[1; BLOCK]), 0).await;
+        assert_eq!(refused.expect_err("not for writing").source.raw_os_error(), Some(9), "EBADF");
         let below = disk.open(&path.join("g"), create()).await.expect_err("not a directory");
         assert_eq!(below.kind(), ErrorKind::NotADirectory, "{below}");
     };

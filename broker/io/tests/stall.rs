@@ -12,7 +12,7 @@ use rillway_io::kernel::{self, KernelOptions};
 use rillway_io::{Class, Inbox, Mailbox, Runtime, mailbox};
 
 const ROUND_TRIPS: usize = 30_000;
-const RUNS: usize = 6;
+const RUNS: usize = 4;
 const LIMIT: Duration = Duration::from_secs(120);
 
 type Ends = Arc<Mutex<Option<(Mailbox<usize>, Inbox<usize>)>>>;

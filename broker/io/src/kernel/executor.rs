@@ -37,8 +37,8 @@ const BLOCKING_THREADS: usize = 4;
 /// How to start the executors of this process.
 #[derive(Clone, Debug)]
 pub struct KernelOptions {
-    /// One executor per entry, pinned to that CPU. If an entry is listed twice or there is no such CPU, none is
-    /// pinned: so tests run two cores anywhere.
+    /// One executor per entry, pinned to that CPU. If an entry is listed twice, or is a CPU we may not run
+    /// on, none is pinned: so tests run two cores anywhere.
     pub cpus: Vec<usize>,
     /// How long a task queue may run before the others get a turn. 1 ms.
     pub preempt: Duration,
@@ -139,15 +139,22 @@ where
     Ok(Node { cores: running })
 }
 
-/// Whether each executor can have a CPU of its own.
+/// Whether each executor can have a CPU of its own: no CPU is listed twice, and we may run on all of them
+/// (containers and `taskset` take some away).
 fn can_pin(cpus: &[usize]) -> bool {
     let mut sorted = cpus.to_vec();
     sorted.sort_unstable();
     sorted.dedup();
+    // SAFETY: a set of CPUs is an array of integers, for which zeros are a valid value.
+    let mut allowed: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is to a live, exclusively borrowed value of the size given.
+    let got = unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut allowed) };
     sorted.len() == cpus.len()
-        && cpus
-            .iter()
-            .all(|cpu| std::path::Path::new(&format!("/sys/devices/system/cpu/cpu{cpu}")).exists())
+        && got == 0
+        && cpus.iter().all(|cpu| {
+            // SAFETY: the number is within the set, which CPU_ISSET indexes without a check.
+            *cpu < libc::CPU_SETSIZE as usize && unsafe { libc::CPU_ISSET(*cpu, &allowed) }
+        })
 }
 
 /// Keeps the executor from sleeping for longer than `period`.
