@@ -75,6 +75,7 @@ impl Device {
         let mut fs = self.fs.borrow_mut();
         fs.faults = faults.clone();
         fs.counts = fs::Counts::default();
+        fs.down = false;
         if let Some(bytes) = faults.capacity {
             fs.set_capacity(bytes);
         }
@@ -280,6 +281,7 @@ pub(crate) struct SyncAnchor {
 pub(crate) struct DirectFile {
     descriptor: Rc<Descriptor>,
     path: PathBuf,
+    writable: bool,
     dsync: bool,
     flights: Gate,
 }
@@ -321,6 +323,17 @@ impl DirectFile {
         self.answer(op, done.await)
     }
 
+    fn check_writable(&self, op: &'static str) -> Result<()> {
+        if self.writable {
+            return Ok(());
+        }
+        Err(Error::at(
+            op,
+            &self.path,
+            io::Error::from_raw_os_error(libc::EBADF),
+        ))
+    }
+
     fn answer<T>(&self, op: &'static str, answer: Option<io::Result<T>>) -> Result<T> {
         match answer {
             Some(Ok(value)) => Ok(value),
@@ -333,6 +346,7 @@ impl DirectFile {
         let disk = &self.descriptor.disk;
         let len = chunk.len() as u64;
         let device = &disk.device;
+        self.check_writable("write")?;
         device
             .fs
             .borrow_mut()
