@@ -319,7 +319,8 @@ impl Inner {
             let mut state = log.state_mut();
             let state = &mut *state;
             let idle = !std::mem::replace(&mut state.busy, false);
-            let sealed = |base: &i64| state.flushed.segment(*base).is_none_or(|s| s.status == SegmentStatus::Sealed);
+            // One that is not in the table yet is the newest of all: its ROLL is not flushed.
+            let sealed = |base: &i64| state.flushed.segment(*base).is_some_and(|s| s.status == SegmentStatus::Sealed);
             let gone: Vec<i64> = if excess > 0.0 || idle { state.tails.keys().copied().filter(sealed).collect() } else { Vec::new() };
             for base in gone {
                 freed += state.tails.remove(&base).map_or(0, |t| t.memory());
