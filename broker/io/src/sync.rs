@@ -352,6 +352,11 @@ impl Gate {
     /// Lets nobody in any more and waits until all passes are gone. May be called more than once.
     pub async fn close(&self) {
         self.state.closed.set(true);
+        self.empty().await;
+    }
+
+    /// Waits for a moment at which nobody is inside. Others may enter meanwhile.
+    pub async fn empty(&self) {
         loop {
             let left = self.state.left.notified();
             if self.state.inside.get() == 0 {
