@@ -209,7 +209,7 @@ def seek(judge: Judge, program: Program, topic: Topic, folder: str) -> None:
             compare(name, records.load(path), many[first : first + 50], topic.around)
 
     def back_again():
-        program.ask("read", topic.name, path, f"2:3:5", f"0:2:7", f"3:100:150")
+        program.ask("read", topic.name, path, "2:3:5", "0:2:7", "3:100:150")
         wanted = topic.part(2)[3:5] + topic.part(0)[2:7] + topic.part(3)[100:150]
         compare(name, records.load(path), wanted, topic.around)
 

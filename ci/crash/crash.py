@@ -93,10 +93,12 @@ class Run:
         for worker in workers:
             worker.start()
         started = time.monotonic()
-        moment = self.draw.uniform(0.05, 1.6)
-        # Not before something is at stake, and not after the writers have ended by themselves.
-        until(30, lambda: sum(len(l.acknowledged) for l in self.ledgers) > before // 8 + 5 or self.stopped(workers))
-        time.sleep(max(0.0, started + moment - time.monotonic()))
+        # The moment is drawn in bytes as well as in time, or a fast broker would always be cut idle,
+        # after the last byte; and something must be at stake.
+        moment, limit = self.draw.uniform(0.02, 0.9) * LOAD_BYTES, self.draw.uniform(0.05, 2.5)
+        at_stake = sum(len(l.acknowledged) for l in self.ledgers) + 5
+        until(30, lambda: sum(len(l.acknowledged) for l in self.ledgers) >= at_stake or self.stopped(workers))
+        until(limit, lambda: LOAD_BYTES - pace.left >= moment or self.stopped(workers), 0.001)
         self.disk.cut(self.broker.kill)
         ran = time.monotonic() - started
         workers[-1].stop = True

@@ -1,1 +1,22 @@
-//! rillway-api
+//! Kafka's protocol towards clients: connections, versions, and one file per API.
+//!
+//! Reading order: `connection` (a client's life), `versions` (what is served), `dispatch`, then `apis/`, one file each.
+//! Protocol versions stop here: nothing below branches on one.
+//!
+//! Absent on purpose: files, segments, other cores; `shard` has the doors.
+
+pub mod apis;
+
+mod advertise;
+mod connection;
+mod context;
+mod dispatch;
+mod error_codes;
+mod frames;
+mod listener;
+mod versions;
+
+pub use advertise::{Advertised, Nodes};
+pub use context::{Context, Limits};
+pub use listener::{Listener, serve};
+pub use versions::SERVED;

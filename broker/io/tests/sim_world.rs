@@ -150,8 +150,7 @@ fn two_ready_tasks_run_in_either_order() {
             world
                 .run_until(|| order.borrow().len() == 2, LIMIT)
                 .expect("both run");
-            let first = order.borrow()[0];
-            first
+            order.take()[0]
         })
         .collect();
     assert!(firsts.contains(&0) && firsts.contains(&1));

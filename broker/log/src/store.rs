@@ -191,6 +191,11 @@ impl Store {
         self.inner.reference.id
     }
 
+    /// Identity of the data directory.
+    pub fn storage_id(&self) -> [u8; 16] {
+        self.inner.reference.storage
+    }
+
     /// All partitions of this store, by identity.
     pub fn logs(&self) -> Vec<Rc<Log>> {
         self.inner.logs.borrow().values().cloned().collect()

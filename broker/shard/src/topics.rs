@@ -11,7 +11,7 @@ use rillway_log::{PartitionId, TopicId};
 use rillway_meta::{Embedded, Image, Topic, TopicState};
 use rillway_wire::TopicName;
 
-use crate::config::TopicSettings;
+use crate::config::{TOPIC_CONFIGS, TopicSettings};
 use crate::error::{PartitionError, TopicError};
 use crate::shard::{CONTROLLER, Shard};
 use crate::view::{Owner, View};
@@ -32,8 +32,12 @@ pub struct NewTopic {
 pub struct CreatedTopic {
     pub id: TopicId,
     pub partitions: u32,
-    pub settings: TopicSettings,
-    pub configs: BTreeMap<String, String>,
+    /// Effective settings: key, value, and whether it was given.
+    pub configs: Vec<(&'static str, String, bool)>,
+}
+
+fn effective(settings: &TopicSettings, given: &BTreeMap<String, String>) -> Vec<(&'static str, String, bool)> {
+    TOPIC_CONFIGS.iter().map(|c| (c.name, c.value(settings), given.contains_key(c.name))).collect()
 }
 
 impl Shard {
@@ -71,7 +75,7 @@ impl Shard {
             state: TopicState::Creating,
             configs: new.configs.clone(),
         };
-        let created = CreatedTopic { id: topic.id, partitions, settings, configs: new.configs };
+        let created = CreatedTopic { id: topic.id, partitions, configs: effective(&settings, &new.configs) };
         if validate_only {
             return Ok(created);
         }

@@ -1,0 +1,120 @@
+//! Fetch, key 1, served 4-12.
+//!
+//! - Size limits by KIP-74: the first batch of the first partition that has one comes whole, whatever the limits.
+//! - No fetch sessions: session id 0 is always answered, which makes every client send full fetches (KIP-227).
+//! - READ_COMMITTED is accepted: without transactions the last stable offset is the high watermark.
+//! - The preferred replica is always -1, aborted transactions always null.
+//!
+//! Skipped: rack id, log start and last fetched epoch of followers (there are none yet).
+
+use std::time::Duration;
+
+use rillway_io::IoList;
+use rillway_shard::{Chunk, FetchPartition, FetchSpec, FetchedPartition, PartitionError};
+use rillway_wire::api::fetch::{PartitionResponse, Request as Body, Response, TopicResponse};
+use rillway_wire::{Frame, Part, Records, ResponseMessage};
+
+use crate::apis::later;
+use crate::connection::{Answer, Close};
+use crate::context::Request;
+use crate::error_codes;
+
+/// A topic of the request: its name, and for each partition its index and where its answer is.
+struct Topic {
+    name: String,
+    partitions: Vec<(i32, Place)>,
+}
+
+#[derive(Clone, Copy)]
+enum Place {
+    Asked(usize),
+    Unknown,
+}
+
+pub(crate) async fn handle(request: Request, body: &Body<'_>) -> Result<Answer, Close> {
+    let view = request.context.shard().view();
+    let mut topics = Vec::new();
+    let mut asked = Vec::new();
+    for topic in &body.topics {
+        let mut partitions = Vec::new();
+        for p in &topic.partitions {
+            let place = match view.partition(topic.topic, p.partition) {
+                None => Place::Unknown,
+                Some(id) => {
+                    asked.push(FetchPartition {
+                        id,
+                        offset: p.fetch_offset,
+                        max_bytes: usize::try_from(p.partition_max_bytes).unwrap_or(0),
+                        leader_epoch: p.current_leader_epoch,
+                    });
+                    Place::Asked(asked.len() - 1)
+                }
+            };
+            partitions.push((p.partition, place));
+        }
+        topics.push(Topic { name: topic.topic.to_owned(), partitions });
+    }
+    let unknown = topics.iter().flat_map(|t| &t.partitions).any(|(_, place)| matches!(place, Place::Unknown));
+    let max_wait = if unknown { 0 } else { u64::try_from(body.max_wait_ms).unwrap_or(0) };
+    let spec = FetchSpec {
+        partitions: asked,
+        max_bytes: usize::try_from(body.max_bytes).unwrap_or(0).min(request.context.limits().fetch_bytes_max),
+        min_bytes: usize::try_from(body.min_bytes).unwrap_or(0),
+        max_wait: Duration::from_millis(max_wait),
+    };
+    later(async move {
+        let fetched = request.context.shard().fetch(spec).await;
+        let frame = response(&topics, &fetched).response_frame(request.version, request.correlation_id);
+        Ok(Some(fill(frame, fetched)))
+    })
+}
+
+fn response<'a>(topics: &'a [Topic], fetched: &[FetchedPartition]) -> Response<'a> {
+    let responses = topics.iter().map(|topic| TopicResponse {
+        topic: &topic.name,
+        partitions: topic.partitions.iter().map(|(index, place)| partition(*index, *place, fetched)).collect(),
+        ..Default::default()
+    });
+    Response { responses: responses.collect(), ..Default::default() }
+}
+
+fn partition<'a>(partition_index: i32, place: Place, fetched: &[FetchedPartition]) -> PartitionResponse<'a> {
+    let failed = |e: &PartitionError| PartitionResponse {
+        partition_index,
+        error_code: error_codes::partition(e),
+        high_watermark: -1,
+        records: Records::Bytes(&[]),
+        ..Default::default()
+    };
+    let Place::Asked(at) = place else {
+        return failed(&PartitionError::UnknownPartition);
+    };
+    let found = &fetched[at];
+    let base = match &found.result {
+        Ok(()) => PartitionResponse { partition_index, ..Default::default() },
+        Err(e) => failed(e),
+    };
+    PartitionResponse {
+        high_watermark: found.high_watermark,
+        last_stable_offset: found.high_watermark,
+        log_start_offset: found.log_start,
+        records: if found.bytes == 0 { Records::Bytes(&[]) } else { Records::Later(found.bytes) },
+        ..base
+    }
+}
+
+/// Puts the records into the frame's holes, in order, without a copy.
+fn fill(frame: Frame, fetched: Vec<FetchedPartition>) -> IoList {
+    let mut records = fetched.into_iter().filter(|p| p.bytes > 0).map(|p| p.chunks);
+    let mut list = IoList::new();
+    for part in frame.parts() {
+        match part {
+            Part::Bytes(bytes) => list.push_bytes(bytes.to_vec()),
+            Part::Records { .. } => {
+                let chunks: Vec<Chunk> = records.next().expect("a hole for each partition with records");
+                chunks.into_iter().for_each(|chunk| list.push_chunk(chunk));
+            }
+        }
+    }
+    list
+}

@@ -1,0 +1,158 @@
+//! Metadata, key 3, served 0-12: the nodes, and who leads what.
+//!
+//! - Version 0 asks for all topics with an empty list; from version 1 on empty means none and null means all.
+//! - Before version 4 a topic that is asked for and missing is always created, if the broker allows it; later the
+//!   request says.
+//! - Topic ids come from version 10 on, and are keys from version 12 on; 10 and 11 refuse a null name.
+//! - Each core is a node (design section 5), at the address that this client used.
+//! - Replicas and ISR of a node that is alone are its leader.
+
+use rillway_shard::{NewTopic, PartitionId, Topic as KnownTopic, TopicError, TopicId, View};
+use rillway_wire::api::metadata::{Broker, Partition, Request as Body, Response, Topic};
+use rillway_wire::{ErrorCode, Uuid};
+
+use crate::apis::{later, list};
+use crate::connection::{Answer, Close};
+use crate::context::Request;
+use crate::error_codes;
+
+/// What a client asks for.
+enum Wanted {
+    Name(String),
+    Id(TopicId),
+    /// A null name where names are the keys.
+    Nothing,
+}
+
+/// What it gets for that.
+enum Found {
+    Topic(std::sync::Arc<KnownTopic>),
+    Error(ErrorCode, Wanted),
+}
+
+pub(crate) async fn handle(request: Request, body: &Body<'_>) -> Result<Answer, Close> {
+    let wanted: Option<Vec<Wanted>> = body.topics.as_ref().map(|topics| {
+        let by_id = request.version >= 12;
+        let want = |(name, id): (Option<&str>, Uuid)| match name {
+            Some(name) if !name.is_empty() || id.is_zero() => Wanted::Name(name.to_owned()),
+            _ if by_id && !id.is_zero() => Wanted::Id(TopicId(id.0)),
+            _ => Wanted::Nothing,
+        };
+        topics.iter().map(|t| want((t.name, t.topic_id))).collect()
+    });
+    let all = match &wanted {
+        None => true,
+        Some(list) => list.is_empty() && request.version == 0,
+    };
+    let create = body.allow_auto_topic_creation || request.version < 4;
+    later(async move {
+        let found = if all {
+            let view = request.context.shard().view();
+            view.image.created().map(|t| Found::Topic(t.clone())).collect()
+        } else {
+            find(&request, wanted.unwrap_or_default(), create).await
+        };
+        answer(&request, &found)
+    })
+}
+
+async fn find(request: &Request, wanted: Vec<Wanted>, create: bool) -> Vec<Found> {
+    let shard = request.context.shard();
+    let create = create && shard.options().auto_create_topics;
+    let mut found = Vec::new();
+    for want in wanted {
+        let name = match want {
+            Wanted::Nothing => {
+                found.push(Found::Error(ErrorCode::InvalidRequest, want));
+                continue;
+            }
+            Wanted::Id(id) => {
+                found.push(match shard.view().image.topic_by_id(id) {
+                    Some(topic) => Found::Topic(topic.clone()),
+                    None => Found::Error(ErrorCode::UnknownTopicId, want),
+                });
+                continue;
+            }
+            Wanted::Name(name) => name,
+        };
+        let mut code = match rillway_wire::TopicName::new(&name) {
+            Ok(_) => ErrorCode::UnknownTopicOrPartition,
+            Err(_) => ErrorCode::InvalidTopicException,
+        };
+        if create && code == ErrorCode::UnknownTopicOrPartition && shard.view().topic(&name).is_none() {
+            let new = NewTopic { name: name.clone(), partitions: -1, replication_factor: -1, ..Default::default() };
+            match shard.create_topic(new, false).await {
+                // Somebody else was faster: the view has it, or will in a moment.
+                Ok(_) => {}
+                Err(TopicError::Exists(_)) => code = ErrorCode::LeaderNotAvailable,
+                Err(e) => code = error_codes::topic(&e),
+            }
+        }
+        found.push(match shard.view().topic(&name) {
+            Some(topic) => Found::Topic(topic.clone()),
+            None => Found::Error(code, Wanted::Name(name)),
+        });
+    }
+    found
+}
+
+fn answer(request: &Request, found: &[Found]) -> Result<Option<rillway_io::IoList>, Close> {
+    let context = &request.context;
+    let view = context.shard().view();
+    let nodes = context.nodes().advertised(request.local);
+    let brokers = nodes.iter().map(|n| Broker { node_id: n.id, host: &n.host, port: n.port, rack: None });
+    let topics = found.iter().map(|f| match f {
+        Found::Topic(topic) => known(request, &view, topic),
+        Found::Error(error_code, wanted) => Topic {
+            error_code: *error_code,
+            name: match wanted {
+                Wanted::Name(name) => Some(name.as_str()),
+                Wanted::Id(_) | Wanted::Nothing => None,
+            },
+            topic_id: match wanted {
+                Wanted::Id(id) => Uuid(id.0),
+                Wanted::Name(_) | Wanted::Nothing => Uuid::default(),
+            },
+            ..Default::default()
+        },
+    });
+    let response = Response {
+        brokers: brokers.collect(),
+        cluster_id: Some(&context.nodes().cluster_id),
+        controller_id: context.nodes().controller(),
+        topics: topics.collect(),
+        ..Default::default()
+    };
+    list(request, &response)
+}
+
+fn known<'a>(request: &Request, view: &View, topic: &'a KnownTopic) -> Topic<'a> {
+    let partition = |index: u32| {
+        let partition_index = i32::try_from(index).unwrap_or(i32::MAX);
+        match view.owner(PartitionId { topic: topic.id, index }) {
+            Some(owner) => {
+                let node = request.context.nodes().id(owner.core);
+                Partition {
+                    partition_index,
+                    leader_id: node,
+                    leader_epoch: owner.leader_epoch,
+                    replica_nodes: vec![node].into(),
+                    isr_nodes: vec![node].into(),
+                    ..Default::default()
+                }
+            }
+            None => Partition {
+                error_code: ErrorCode::LeaderNotAvailable,
+                partition_index,
+                leader_id: -1,
+                ..Default::default()
+            },
+        }
+    };
+    Topic {
+        name: Some(&topic.name),
+        topic_id: Uuid(topic.id.0),
+        partitions: (0..topic.partitions).map(partition).collect(),
+        ..Default::default()
+    }
+}

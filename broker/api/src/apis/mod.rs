@@ -1,0 +1,40 @@
+//! One file per Kafka API. Each decodes into what the shard understands, and encodes what the shard says.
+
+pub(crate) mod api_versions;
+pub(crate) mod create_topics;
+pub(crate) mod delete_topics;
+pub(crate) mod describe_cluster;
+pub(crate) mod fetch;
+pub(crate) mod find_coordinator;
+pub(crate) mod init_producer_id;
+pub(crate) mod list_offsets;
+pub(crate) mod metadata;
+pub(crate) mod produce;
+
+use std::future::Future;
+
+use rillway_io::IoList;
+use rillway_wire::ResponseMessage;
+
+use crate::connection::{Answer, Close};
+use crate::context::Request;
+
+/// A response without records, as bytes to send.
+fn list<'a>(request: &Request, response: &impl ResponseMessage<'a>) -> Result<Option<IoList>, Close> {
+    let frame = response.response_frame(request.version, request.correlation_id);
+    let bytes = frame.into_bytes().map_err(|_| Close("a response with holes".to_owned()))?;
+    let mut list = IoList::new();
+    list.push_bytes(bytes);
+    Ok(Some(list))
+}
+
+/// An answer that is there already.
+fn ready<'a>(request: &Request, response: &impl ResponseMessage<'a>) -> Result<Answer, Close> {
+    let list = list(request, response);
+    Ok(Box::pin(std::future::ready(list)))
+}
+
+/// An answer that is worked out when its turn comes.
+fn later(work: impl Future<Output = Result<Option<IoList>, Close>> + 'static) -> Result<Answer, Close> {
+    Ok(Box::pin(work))
+}

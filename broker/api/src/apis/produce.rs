@@ -1,0 +1,165 @@
+//! Produce, key 0, advertised 0-9, served 3-9.
+//!
+//! - Versions 0-2 carry formats that Kafka 4 no longer takes; they are advertised for old librdkafka and answered with
+//!   UNSUPPORTED_VERSION (see `versions`).
+//! - zstd needs version 7 (KIP-110).
+//! - acks=0 gets no answer; an error closes the connection, so that the client looks again.
+//! - acks=1 and acks=all both wait for the flush: on one node they are the same.
+//!
+//! Skipped: timeout_ms. One node waits for its own disk and for nobody else.
+
+use rillway_io::IoList;
+use rillway_shard::{PartitionError, Producing};
+use rillway_wire::api::produce::{
+    Partition, PartitionResponse, Request as Body, Response, TopicResponse,
+};
+use rillway_wire::batch::{BatchView, Codec};
+use rillway_wire::{ErrorCode, Records};
+
+use crate::apis::{later, list};
+use crate::connection::{Answer, Close};
+use crate::context::Request;
+use crate::error_codes;
+
+mod timestamps;
+
+/// A partition's answer, refused at once or waiting for its flush.
+enum Outcome {
+    Refused(ErrorCode, String),
+    Waiting(Producing),
+}
+
+struct Topic {
+    name: String,
+    partitions: Vec<(i32, Outcome)>,
+}
+
+pub(crate) async fn handle(request: Request, body: &Body<'_>) -> Result<Answer, Close> {
+    let acks = body.acks;
+    let refused = refuse_all(&request, body);
+    let mut topics = Vec::new();
+    for topic in &body.topic_data {
+        let mut partitions = Vec::new();
+        for partition in &topic.partition_data {
+            let outcome = match &refused {
+                Some((code, why)) => Outcome::Refused(*code, why.clone()),
+                None => append(&request, topic.name, &partition).await,
+            };
+            partitions.push((partition.index, outcome));
+        }
+        topics.push(Topic { name: topic.name.to_owned(), partitions });
+    }
+    if acks == 0 {
+        return later(no_answer(topics));
+    }
+    later(answer(request, topics))
+}
+
+/// What is wrong with the request as a whole.
+fn refuse_all(request: &Request, body: &Body<'_>) -> Option<(ErrorCode, String)> {
+    if request.version < 3 {
+        let why = "message formats 0 and 1 are not taken; use a client that speaks Produce version 3 or later";
+        return Some((ErrorCode::UnsupportedVersion, why.to_owned()));
+    }
+    if ![-1, 0, 1].contains(&body.acks) {
+        return Some((ErrorCode::InvalidRequiredAcks, format!("acks {}, must be -1, 0 or 1", body.acks)));
+    }
+    if body.transactional_id.is_some() {
+        let why = "transactions are not served by this broker";
+        return Some((ErrorCode::TransactionalIdAuthorizationFailed, why.to_owned()));
+    }
+    None
+}
+
+async fn append(request: &Request, topic: &str, partition: &Partition<'_>) -> Outcome {
+    let shard = request.context.shard();
+    let Some(id) = shard.view().partition(topic, partition.index) else {
+        return refused(&PartitionError::UnknownPartition);
+    };
+    let bytes = match partition.records {
+        Records::Bytes(bytes) => bytes,
+        Records::Null | Records::Later(_) => &[],
+    };
+    let batch = match BatchView::validate_produce(bytes) {
+        Ok(batch) => batch,
+        Err(e) => return Outcome::Refused(e.error_code(), e.to_string()),
+    };
+    if batch.is_transactional() {
+        return Outcome::Refused(ErrorCode::InvalidTxnState, "a transactional batch outside a transaction".to_owned());
+    }
+    if request.version < 7 && matches!(batch.codec(), Ok(Codec::Zstd)) {
+        let why = "zstd needs Produce version 7 or later".to_owned();
+        return Outcome::Refused(ErrorCode::UnsupportedCompressionType, why);
+    }
+    match timestamps::with_max_timestamp(&batch, shard.runtime().wall_ms()) {
+        Ok(None) => Outcome::Waiting(shard.produce(id, bytes).await),
+        Ok(Some(mended)) => Outcome::Waiting(shard.produce(id, &mended).await),
+        Err((code, why)) => Outcome::Refused(code, why),
+    }
+}
+
+fn refused(e: &PartitionError) -> Outcome {
+    Outcome::Refused(error_codes::partition(e), e.to_string())
+}
+
+/// acks=0: the client does not listen. Only an error says anything, by closing the connection.
+async fn no_answer(topics: Vec<Topic>) -> Result<Option<IoList>, Close> {
+    for topic in topics {
+        for (index, outcome) in topic.partitions {
+            let why = match outcome {
+                Outcome::Refused(_, why) => why,
+                Outcome::Waiting(producing) => match producing.done().await {
+                    Ok(_) => continue,
+                    Err(e) => e.to_string(),
+                },
+            };
+            return Err(Close(format!("acks=0 produce to {}-{index}: {why}", topic.name)));
+        }
+    }
+    Ok(None)
+}
+
+async fn answer(request: Request, topics: Vec<Topic>) -> Result<Option<IoList>, Close> {
+    let mut settled = Vec::new();
+    for topic in topics {
+        let mut partitions = Vec::new();
+        for (index, outcome) in topic.partitions {
+            partitions.push((index, settle(outcome).await));
+        }
+        settled.push((topic.name, partitions));
+    }
+    let responses = settled.iter().map(|(name, partitions)| TopicResponse {
+        name,
+        partition_responses: partitions.iter().map(|(index, settled)| partition_response(*index, settled)).collect(),
+    });
+    list(&request, &Response { responses: responses.collect(), ..Default::default() })
+}
+
+type Settled = Result<rillway_shard::Produced, (ErrorCode, String)>;
+
+async fn settle(outcome: Outcome) -> Settled {
+    match outcome {
+        Outcome::Refused(code, why) => Err((code, why)),
+        Outcome::Waiting(producing) => {
+            producing.done().await.map_err(|e| (error_codes::partition(&e), e.to_string()))
+        }
+    }
+}
+
+fn partition_response(index: i32, settled: &Settled) -> PartitionResponse<'_> {
+    match settled {
+        Ok(produced) => PartitionResponse {
+            index,
+            base_offset: produced.base_offset,
+            log_start_offset: produced.log_start,
+            ..Default::default()
+        },
+        Err((code, why)) => PartitionResponse {
+            index,
+            error_code: *code,
+            base_offset: -1,
+            error_message: Some(why),
+            ..Default::default()
+        },
+    }
+}

@@ -1,0 +1,140 @@
+//! One client's connection: requests are taken in order, answers leave in order.
+//!
+//! Two tasks on one core. The reader takes a frame, gives its request a place (a produce gets its offsets here, before
+//! the next request is looked at) and hands the answer-to-be to the writer; the writer waits for each and sends it. So
+//! a client may pipeline, and up to `in_flight_max` requests wait. When the client goes, what waits is cancelled.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+
+use rillway_io::{Class, Conn, IoList, Notify, Permit, Semaphore};
+use rillway_wire::RequestPeek;
+
+use crate::context::{Context, Request};
+use crate::dispatch::dispatch;
+use crate::frames::{End, Frames};
+
+/// An answer that may still have to be waited for; `None`: there is none (acks=0).
+pub(crate) type Answer = Pin<Box<dyn Future<Output = Result<Option<IoList>, Close>>>>;
+
+/// The connection must be closed, for this reason.
+#[derive(Debug)]
+pub(crate) struct Close(pub String);
+
+struct Waiting {
+    answer: Answer,
+    /// Memory of the request, given back when its answer is sent.
+    _memory: Option<Permit>,
+    _slot: Permit,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: RefCell<VecDeque<Waiting>>,
+    more: Notify,
+    closed: std::cell::Cell<bool>,
+}
+
+/// Serves a connection until either side closes it.
+pub(crate) async fn serve(context: Context, conn: Conn) {
+    let Some(_pass) = context.inner.gate.enter() else {
+        conn.shutdown();
+        return;
+    };
+    let queue = Rc::new(Queue::default());
+    let rt = context.shard().runtime().clone();
+    let writer = rt.spawn(Class::Connection, write(context.clone(), conn.clone(), Rc::clone(&queue)));
+    let stop = context.inner.stop.notified();
+    let reading = read(&context, &conn, &queue);
+    let end = if context.inner.stopping.get() { None } else { first(reading, stop).await };
+    if let Some(End::Bad(what)) = end {
+        context.complain(conn.peer_addr(), &what);
+    }
+    queue.closed.set(true);
+    // What was accepted is answered if the broker is stopping; a client that has gone needs no answer.
+    if context.inner.stopping.get() {
+        queue.more.notify_all();
+        writer.await;
+    } else {
+        writer.cancel();
+    }
+    conn.shutdown();
+}
+
+/// Whichever is first; `None` if it is `stop`.
+async fn first<T>(work: impl Future<Output = T>, stop: impl Future<Output = ()>) -> Option<T> {
+    let (mut work, mut stop) = (std::pin::pin!(work), std::pin::pin!(stop));
+    std::future::poll_fn(|cx| {
+        if let std::task::Poll::Ready(t) = work.as_mut().poll(cx) {
+            return std::task::Poll::Ready(Some(t));
+        }
+        stop.as_mut().poll(cx).map(|()| None)
+    })
+    .await
+}
+
+async fn read(context: &Context, conn: &Conn, queue: &Rc<Queue>) -> End {
+    let mut frames = Frames::new(conn.clone());
+    let slots = Semaphore::new(context.limits().in_flight_max);
+    loop {
+        let slot = slots.acquire(1).await;
+        let content = match frames.next(context).await {
+            Ok(content) => content,
+            Err(end) => return end,
+        };
+        let bytes = frames.bytes(&content);
+        let peek = match RequestPeek::decode(bytes) {
+            Ok(peek) => peek,
+            Err(e) => return End::Bad(e.to_string()),
+        };
+        let request = Request {
+            context: context.clone(),
+            version: peek.api_version,
+            correlation_id: peek.correlation_id,
+            local: conn.local_addr(),
+        };
+        match dispatch(request, peek.api_key, bytes).await {
+            Ok(answer) => {
+                let waiting = Waiting { answer, _memory: content.permit, _slot: slot };
+                queue.waiting.borrow_mut().push_back(waiting);
+                queue.more.notify_all();
+            }
+            Err(Close(what)) => return End::Bad(what),
+        }
+        if queue.closed.get() {
+            return End::Closed;
+        }
+    }
+}
+
+async fn write(context: Context, conn: Conn, queue: Rc<Queue>) {
+    loop {
+        let more = queue.more.notified();
+        let next = queue.waiting.borrow_mut().pop_front();
+        let Some(waiting) = next else {
+            if queue.closed.get() {
+                return;
+            }
+            more.await;
+            continue;
+        };
+        let sent = match waiting.answer.await {
+            Ok(Some(list)) => conn.send(list).await.map_err(|_| None),
+            Ok(None) => Ok(()),
+            Err(Close(what)) => Err(Some(what)),
+        };
+        if let Err(why) = sent {
+            if let Some(what) = why {
+                context.complain(conn.peer_addr(), &what);
+            }
+            // The reader notices, and nothing more is sent.
+            queue.closed.set(true);
+            queue.waiting.borrow_mut().clear();
+            conn.shutdown();
+            return;
+        }
+    }
+}

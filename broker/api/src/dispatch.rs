@@ -1,0 +1,40 @@
+//! From a frame to its API. What is not served closes the connection, as Kafka does; ApiVersions alone answers any
+//! version.
+
+use rillway_wire::{ApiKey, Message, RequestHeader};
+
+use crate::apis;
+use crate::connection::{Answer, Close};
+use crate::context::Request;
+use crate::versions;
+
+/// Decodes the request, gives it its place in the order, and returns the answer to wait for.
+pub(crate) async fn dispatch(request: Request, key: i16, content: &[u8]) -> Result<Answer, Close> {
+    let version = request.version;
+    let Some(served) = versions::find(key, version) else {
+        if key == ApiKey::ApiVersions.code() {
+            return Ok(apis::api_versions::unsupported(request));
+        }
+        return Err(Close(format!("API key {key} version {version} is not served")));
+    };
+    let (_, body) = RequestHeader::decode(content).map_err(|e| Close(e.to_string()))?;
+    macro_rules! handle {
+        ($api:ident) => {{
+            let body = rillway_wire::api::$api::Request::decode_body(body, version).map_err(|e| Close(e.to_string()))?;
+            apis::$api::handle(request, &body).await
+        }};
+    }
+    match served.api {
+        ApiKey::Produce => handle!(produce),
+        ApiKey::Fetch => handle!(fetch),
+        ApiKey::ListOffsets => handle!(list_offsets),
+        ApiKey::Metadata => handle!(metadata),
+        ApiKey::FindCoordinator => handle!(find_coordinator),
+        ApiKey::ApiVersions => handle!(api_versions),
+        ApiKey::CreateTopics => handle!(create_topics),
+        ApiKey::DeleteTopics => handle!(delete_topics),
+        ApiKey::InitProducerId => handle!(init_producer_id),
+        ApiKey::DescribeCluster => handle!(describe_cluster),
+        other => Err(Close(format!("{other} is in the table of served APIs and has no handler"))),
+    }
+}

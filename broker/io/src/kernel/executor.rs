@@ -1,0 +1,316 @@
+//! Executors, one per core, and `Core`, the backend of `Runtime` on one of them.
+//!
+//! Settings that were measured: no spinning; a preempt timer of 1 ms (the default of 100 ms makes a foreign wake
+//! on a busy core take 200 ms); a heartbeat timer of 5 ms, because glommio's executor can go to sleep with
+//! runnable tasks queued (kernel-notes, executor stalls); registered memory of a chosen size, since three times
+//! as much is pinned and RLIMIT_MEMLOCK is 8 MiB for ordinary users.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant as Clock, SystemTime};
+
+use glommio::timer::Timer;
+use glommio::{
+    ExecutorJoinHandle, GlommioError, Latency, LocalExecutorBuilder, Placement, Shares,
+    TaskQueueHandle,
+};
+
+use super::blocking::Blocking;
+use super::disk::Disk;
+use super::net::{self, Acceptor, Conn};
+use crate::error::{Error, Result};
+use crate::net::BindOptions;
+use crate::runtime::{Backend, Runtime};
+use crate::sync::oneshot;
+use crate::task::{self, Class, Payload, Task};
+use crate::time::{Instant, nanos};
+
+/// Exit code after `Runtime::fatal`.
+const EXIT_FATAL: i32 = 3;
+/// Exit code after a panic, as of an ordinary Rust program.
+const EXIT_PANIC: i32 = 101;
+/// Threads for blocking calls, per node: a slow unlink may hold one, a slow rename another.
+const BLOCKING_THREADS: usize = 4;
+
+/// How to start the executors of this process.
+#[derive(Clone, Debug)]
+pub struct KernelOptions {
+    /// One executor per entry, pinned to that CPU. If an entry is listed twice or there is no such CPU, none is
+    /// pinned: so tests run two cores anywhere.
+    pub cpus: Vec<usize>,
+    /// How long a task queue may run before the others get a turn. 1 ms.
+    pub preempt: Duration,
+    /// Bytes of memory registered with the kernel, per executor. Three times that is pinned.
+    pub io_memory: usize,
+    /// Period of the heartbeat timer, the longest an executor can stall. 5 ms.
+    pub heartbeat: Duration,
+}
+
+impl Default for KernelOptions {
+    fn default() -> KernelOptions {
+        KernelOptions {
+            cpus: vec![0],
+            preempt: Duration::from_millis(1),
+            // 6 MiB pinned: within the default RLIMIT_MEMLOCK of 8 MiB for one executor.
+            io_memory: 2 << 20,
+            heartbeat: Duration::from_millis(5),
+        }
+    }
+}
+
+/// Running executors.
+pub struct Node<T: Send + 'static> {
+    cores: Vec<ExecutorJoinHandle<T>>,
+}
+
+impl<T: Send + 'static> Node<T> {
+    /// Waits until every `main` has returned; their results, in the order of the cores.
+    pub fn join(self) -> Vec<T> {
+        self.cores
+            .into_iter()
+            .map(|core| {
+                core.join()
+                    .expect("it ran: a panic would have ended the process")
+            })
+            .collect()
+    }
+}
+
+impl<T: Send + 'static> std::fmt::Debug for Node<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Node({} cores)", self.cores.len())
+    }
+}
+
+/// Starts one executor per entry of `cpus`, each running `main`. Fails if io_uring is not to be had. When a
+/// core's `main` returns, its executor ends, with whatever tasks it still has.
+pub fn start<T, F, Fut>(options: KernelOptions, main: F) -> Result<Node<T>>
+where
+    F: Fn(Runtime) -> Fut + Send + Clone + 'static,
+    Fut: Future<Output = T> + 'static,
+    T: Send + 'static,
+{
+    let cores = options.cpus.len();
+    if cores == 0 {
+        let invalid = std::io::ErrorKind::InvalidInput.into();
+        return Err(Error::new("start", invalid).with_detail("no CPU is listed"));
+    }
+    let pinned = can_pin(&options.cpus);
+    let blocking = Blocking::start(BLOCKING_THREADS)?;
+    let began = Clock::now();
+    let mut running = Vec::with_capacity(cores);
+    for (index, cpu) in options.cpus.iter().copied().enumerate() {
+        let placement = if pinned {
+            Placement::Fixed(cpu)
+        } else {
+            Placement::Unbound
+        };
+        let (main, blocking, heartbeat) = (main.clone(), Arc::clone(&blocking), options.heartbeat);
+        let preempt = options.preempt;
+        let (ready, is_ready) = flume::bounded::<()>(1);
+        let handle = LocalExecutorBuilder::new(placement)
+            .name(&format!("core-{index}"))
+            .io_memory(options.io_memory)
+            .preempt_timer(preempt)
+            .spawn(move || async move {
+                // The starter may have given up on another core; this one does not care.
+                let _ = ready.send(());
+                let core = Rc::new(Core::new(index, cores, began, preempt, blocking));
+                glommio::spawn_local(beat(heartbeat)).detach();
+                let runtime = Runtime {
+                    backend: Backend::Kernel(Rc::clone(&core)),
+                };
+                let task = core.spawn(Class::Data, async move { main(runtime).await });
+                task.await
+                    .expect("main is never cancelled, and its panic ends the process")
+            })
+            .map_err(|e| Error::new("start", e.into()).with_detail(format!("core {index}")))?;
+        if is_ready.recv().is_err() {
+            let error = match handle.join() {
+                Ok(_) => std::io::ErrorKind::Interrupted.into(),
+                Err(e) => e.into(),
+            };
+            return Err(Error::new("start", error).with_detail(format!("core {index}")));
+        }
+        running.push(handle);
+    }
+    Ok(Node { cores: running })
+}
+
+/// Whether each executor can have a CPU of its own.
+fn can_pin(cpus: &[usize]) -> bool {
+    let mut sorted = cpus.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    sorted.len() == cpus.len()
+        && cpus
+            .iter()
+            .all(|cpu| std::path::Path::new(&format!("/sys/devices/system/cpu/cpu{cpu}")).exists())
+}
+
+/// Keeps the executor from sleeping for longer than `period`.
+async fn beat(period: Duration) {
+    loop {
+        Timer::new(period).await;
+    }
+}
+
+/// One core of a node on this machine.
+pub(crate) struct Core {
+    index: usize,
+    cores: usize,
+    /// The same moment on all cores of the node, so that their clocks agree.
+    began: Clock,
+    queues: [TaskQueueHandle; 4],
+    pub(super) blocking: Arc<Blocking>,
+}
+
+impl Core {
+    fn new(
+        index: usize,
+        cores: usize,
+        began: Clock,
+        preempt: Duration,
+        blocking: Arc<Blocking>,
+    ) -> Core {
+        let queues = Class::ALL.map(|class| {
+            let (shares, latency, name) = match class {
+                Class::Control => (1_000, Latency::Matters(preempt), "control"),
+                Class::Data => (1_000, Latency::NotImportant, "data"),
+                Class::Connection => (1_000, Latency::NotImportant, "connection"),
+                Class::Background => (100, Latency::NotImportant, "background"),
+            };
+            glommio::executor().create_task_queue(Shares::Static(shares), latency, name)
+        });
+        Core {
+            index,
+            cores,
+            began,
+            queues,
+            blocking,
+        }
+    }
+
+    pub(crate) fn index(&self) -> usize {
+        self.index
+    }
+
+    pub(crate) fn cores(&self) -> usize {
+        self.cores
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        Instant::from_nanos(nanos(self.began.elapsed()))
+    }
+
+    pub(crate) fn wall_ms(&self) -> i64 {
+        let ms = |d: Duration| i64::try_from(d.as_millis()).unwrap_or(i64::MAX);
+        match SystemTime::now().duration_since(SystemTime::UNIX_EPOCH) {
+            Ok(since) => ms(since),
+            Err(before) => -ms(before.duration()),
+        }
+    }
+
+    pub(crate) fn random(&self, bytes: &mut [u8]) {
+        // SAFETY: the pointer and length are those of a live, exclusively borrowed slice.
+        let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+        // Up to 256 bytes getrandom neither fails nor comes up short once the system has booted.
+        assert!(
+            got == bytes.len() as isize,
+            "getrandom gave {got} of {} bytes",
+            bytes.len()
+        );
+    }
+
+    pub(crate) fn spawn<T: 'static>(
+        &self,
+        class: Class,
+        future: impl Future<Output = T> + 'static,
+    ) -> Task<T> {
+        let (task, body) = task::split(class, future, die_of);
+        let queue = match class {
+            Class::Control => self.queues[0],
+            Class::Data => self.queues[1],
+            Class::Connection => self.queues[2],
+            Class::Background => self.queues[3],
+        };
+        glommio::spawn_local_into(body, queue)
+            .expect("the queues live as long as the executor")
+            .detach();
+        task
+    }
+
+    /// Runs an operation to its end, in a task of its own that owns its buffers, whatever happens to the
+    /// future that waits for it. The task belongs to the queue of the caller.
+    pub(super) async fn owned<T: 'static>(
+        &self,
+        operation: impl Future<Output = T> + 'static,
+    ) -> T {
+        let (sender, done) = oneshot();
+        glommio::spawn_local(async move {
+            // Nobody waits any more if the future was dropped.
+            let _ = sender.send(operation.await);
+        })
+        .detach();
+        done.await
+            .expect("the task answers, or ends the executor with a panic")
+    }
+
+    pub(crate) async fn sleep(&self, d: Duration) {
+        Timer::new(d).await;
+    }
+
+    pub(crate) async fn yield_now(&self) {
+        glommio::yield_if_needed().await;
+    }
+
+    pub(crate) fn disk(self: &Rc<Self>) -> Disk {
+        Disk::new(Rc::clone(self))
+    }
+
+    pub(crate) fn bind(&self, addr: SocketAddr, options: BindOptions) -> Result<Acceptor> {
+        net::bind(addr, options)
+    }
+
+    pub(crate) async fn connect(&self, addr: SocketAddr) -> Result<Conn> {
+        net::connect(addr).await
+    }
+
+    /// glommio says it in a log line only; the memory of a fresh buffer tells where it came from.
+    pub(crate) fn buffers_registered(&self) -> bool {
+        let buffer = glommio::allocate_dma_buffer(4096);
+        let debug = format!("{buffer:?}");
+        debug.contains("Uring") && debug.contains("Some(")
+    }
+}
+
+/// The error of the system behind one of glommio.
+pub(super) fn io_error(error: GlommioError<()>) -> std::io::Error {
+    match error {
+        // The conversion that glommio offers drops the number of the error.
+        GlommioError::EnhancedIoError { source, .. } => source,
+        other => other.into(),
+    }
+}
+
+fn die_of(payload: Payload) {
+    exit(EXIT_PANIC, &task::describe(&payload));
+}
+
+/// Stops the process at once. See `Runtime::fatal`.
+pub(crate) fn fatal(why: &str) -> ! {
+    exit(EXIT_FATAL, why)
+}
+
+fn exit(code: i32, why: &str) -> ! {
+    if tracing::dispatcher::has_been_set() {
+        tracing::error!("{why}");
+    } else {
+        eprintln!("ERROR {why}");
+    }
+    // SAFETY: takes no pointers and does not return. Not `exit`: its handlers would wait for other threads,
+    // which go on acknowledging meanwhile.
+    unsafe { libc::_exit(code) }
+}

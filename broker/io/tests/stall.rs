@@ -1,0 +1,89 @@
+//! An executor must not go to sleep with runnable tasks (kernel-notes: executor stalls).
+//!
+//! Without the heartbeat, two cores that answer each other through mailboxes hang in one of three runs of 30,000
+//! round trips, if the receiving task is in a latency queue. The settings here are those of the broker. The limit
+//! of the watchdog is no measurement: a run takes seconds, a stall lasts for ever.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rillway_io::kernel::{self, KernelOptions};
+use rillway_io::{Class, Inbox, Mailbox, Runtime, mailbox};
+
+const ROUND_TRIPS: usize = 30_000;
+const RUNS: usize = 6;
+const LIMIT: Duration = Duration::from_secs(120);
+
+type Ends = Arc<Mutex<Option<(Mailbox<usize>, Inbox<usize>)>>>;
+
+async fn ask(there: Mailbox<usize>, mut back: Inbox<usize>, done: Arc<AtomicUsize>) {
+    for n in 0..ROUND_TRIPS {
+        there.send(n).await.expect("the other core answers");
+        assert_eq!(back.recv().await, Some(n));
+        done.store(n + 1, Ordering::Relaxed);
+    }
+}
+
+async fn answer(back: Mailbox<usize>, mut there: Inbox<usize>) {
+    while let Some(n) = there.recv().await {
+        if back.send(n).await.is_err() {
+            break;
+        }
+    }
+}
+
+/// One run. The tasks are of a latency queue: the one that stalls.
+fn round_trips(done: &Arc<AtomicUsize>) {
+    let (to_one, at_one) = mailbox(16);
+    let (to_zero, at_zero) = mailbox(16);
+    let asking: Ends = Arc::new(Mutex::new(Some((to_one, at_zero))));
+    let answering: Ends = Arc::new(Mutex::new(Some((to_zero, at_one))));
+    let cpus = vec![
+        0,
+        std::thread::available_parallelism().map_or(0, |n| n.get() - 1),
+    ];
+    let options = KernelOptions {
+        cpus,
+        ..KernelOptions::default()
+    };
+    let done = Arc::clone(done);
+    let node = kernel::start(options, move |rt: Runtime| {
+        let ends = if rt.core() == 0 { &asking } else { &answering };
+        let (mailbox, inbox) = ends
+            .lock()
+            .expect("no panic under it")
+            .take()
+            .expect("one run");
+        let done = Arc::clone(&done);
+        async move {
+            let task = match rt.core() {
+                0 => rt.spawn(Class::Control, ask(mailbox, inbox, done)),
+                _ => rt.spawn(Class::Control, answer(mailbox, inbox)),
+            };
+            task.await.expect("no panic");
+        }
+    });
+    node.expect("io_uring works here").join();
+}
+
+#[test]
+fn two_cores_answer_each_other_without_a_stall() {
+    for run in 0..RUNS {
+        let done = Arc::new(AtomicUsize::new(0));
+        let (finished, wait) = std::sync::mpsc::channel();
+        let counter = Arc::clone(&done);
+        std::thread::spawn(move || {
+            round_trips(&counter);
+            // The watchdog may have given up.
+            let _ = finished.send(());
+        });
+        let result = wait.recv_timeout(LIMIT);
+        let reached = done.load(Ordering::Relaxed);
+        assert!(
+            result.is_ok(),
+            "run {run} hangs after {reached} of {ROUND_TRIPS} round trips"
+        );
+        assert_eq!(reached, ROUND_TRIPS, "run {run}");
+    }
+}
