@@ -22,7 +22,12 @@ type Answered = Answer<Purpose>;
 
 impl Core {
     /// Takes what a connection said. An error ends the connection.
-    pub(super) fn handle(&mut self, link: LinkId, received: Received<Purpose>, now: Duration) -> Result<()> {
+    pub(super) fn handle(
+        &mut self,
+        link: LinkId,
+        received: Received<Purpose>,
+        now: Duration,
+    ) -> Result<()> {
         let answer = match received {
             Received::Again(frame) => {
                 self.push_frame(link, frame, &mut std::iter::empty());
@@ -45,10 +50,12 @@ impl Core {
     }
 
     fn decode<'a, R: Message<'a>>(&mut self, link: LinkId, answer: &'a Answered) -> Result<R> {
-        answer.decode().map_err(|source| match self.peers.link(link) {
-            Some(open) => open.decode_error(R::API.name(), source),
-            None => Error::Closed,
-        })
+        answer
+            .decode()
+            .map_err(|source| match self.peers.link(link) {
+                Some(open) => open.decode_error(R::API.name(), source),
+                None => Error::Closed,
+            })
     }
 
     fn metadata_answered(&mut self, link: LinkId, answer: &Answered, now: Duration) -> Result<()> {
@@ -57,9 +64,16 @@ impl Core {
         Ok(())
     }
 
-    fn producer_id_answered(&mut self, link: LinkId, answer: &Answered, now: Duration) -> Result<()> {
+    fn producer_id_answered(
+        &mut self,
+        link: LinkId,
+        answer: &Answered,
+        now: Duration,
+    ) -> Result<()> {
         let answer: init_producer_id::Response = self.decode(link, answer)?;
-        let Some(producer) = &mut self.producer else { return Ok(()) };
+        let Some(producer) = &mut self.producer else {
+            return Ok(());
+        };
         let code = answer.error_code;
         if code == ErrorCode::None {
             producer.identified(answer.producer_id, answer.producer_epoch);
@@ -67,7 +81,11 @@ impl Core {
         }
         producer.unidentified(now);
         let doing = "asking for a producer id".to_string();
-        let error = Error::Broker { doing, code, message: None };
+        let error = Error::Broker {
+            doing,
+            code,
+            message: None,
+        };
         if code.is_retriable() {
             self.last_error = Some(error);
         } else {
@@ -76,15 +94,25 @@ impl Core {
         Ok(())
     }
 
-    fn produce_answered(&mut self, link: LinkId, answer: &Answered, sent: &[Sent], now: Duration) -> Result<()> {
+    fn produce_answered(
+        &mut self,
+        link: LinkId,
+        answer: &Answered,
+        sent: &[Sent],
+        now: Duration,
+    ) -> Result<()> {
         let answer: produce::Response<'_> = self.decode(link, answer)?;
-        let Some(producer) = &mut self.producer else { return Ok(()) };
+        let Some(producer) = &mut self.producer else {
+            return Ok(());
+        };
         let mut refresh = false;
         let mut left_out = None;
         for sent in sent {
             let topic = answer.responses.iter().find(|t| t.name == &*sent.at.topic);
             let part = topic.and_then(|t| {
-                t.partition_responses.iter().find(|p| p.index == sent.at.partition)
+                t.partition_responses
+                    .iter()
+                    .find(|p| p.index == sent.at.partition)
             });
             match part {
                 Some(part) => refresh |= producer.answered(sent, &part, now),
@@ -108,17 +136,27 @@ impl Core {
         now: Duration,
     ) -> Result<()> {
         let answer: fetch::Response<'_> = self.decode(link, answered)?;
-        let Some(fetcher) = &mut self.fetcher else { return Ok(()) };
+        let Some(fetcher) = &mut self.fetcher else {
+            return Ok(());
+        };
         if answer.error_code != ErrorCode::None {
             let doing = "fetching".to_string();
             let code = answer.error_code;
-            return Err(Error::Broker { doing, code, message: None });
+            return Err(Error::Broker {
+                doing,
+                code,
+                message: None,
+            });
         }
         let mut refresh = false;
         let mut left_out = None;
         for (at, from) in asked {
             let topic = answer.responses.iter().find(|t| t.topic == &*at.topic);
-            let part = topic.and_then(|t| t.partitions.iter().find(|p| p.partition_index == at.partition));
+            let part = topic.and_then(|t| {
+                t.partitions
+                    .iter()
+                    .find(|p| p.partition_index == at.partition)
+            });
             let Some(part) = part else {
                 left_out = Some(at.to_string());
                 fetcher.lost(at, now);
@@ -142,7 +180,9 @@ impl Core {
         now: Duration,
     ) -> Result<()> {
         let retry_at = now.saturating_add(self.config.backoff);
-        let Some(pending) = self.calls.get(id) else { return Ok(()) };
+        let Some(pending) = self.calls.get(id) else {
+            return Ok(());
+        };
         match pending.call {
             Call::Topics(_) => {
                 let answer: metadata::Response<'_> = self.decode(link, answer)?;

@@ -20,7 +20,10 @@ pub enum Call {
     DeleteTopic(String),
     /// The offset of each partition at a time in milliseconds, or at [`list_offsets::EARLIEST`] or
     /// [`list_offsets::LATEST`].
-    ListOffsets { partitions: Vec<TopicPartition>, timestamp: i64 },
+    ListOffsets {
+        partitions: Vec<TopicPartition>,
+        timestamp: i64,
+    },
 }
 
 /// A topic to create.
@@ -103,9 +106,10 @@ impl Calls {
         let id = CallId(self.next);
         self.next += 1;
         let offsets = match &call {
-            Call::ListOffsets { partitions, .. } => {
-                partitions.iter().map(|at| (at.clone(), Offset::Unknown)).collect()
-            }
+            Call::ListOffsets { partitions, .. } => partitions
+                .iter()
+                .map(|at| (at.clone(), Offset::Unknown))
+                .collect(),
             Call::Topics(_) | Call::CreateTopic(_) | Call::DeleteTopic(_) => BTreeMap::new(),
         };
         let pending = Pending {
@@ -123,7 +127,10 @@ impl Calls {
 
     /// The calls that have something to ask now.
     pub(super) fn due(&self, now: Duration) -> Vec<CallId> {
-        let due = self.pending.iter().filter(|(_, p)| p.not_before <= now && p.has_question());
+        let due = self
+            .pending
+            .iter()
+            .filter(|(_, p)| p.not_before <= now && p.has_question());
         due.map(|(id, _)| *id).collect()
     }
 
@@ -142,7 +149,9 @@ impl Calls {
 
     /// A request goes out; for ListOffsets, about these partitions.
     pub(super) fn asked(&mut self, id: CallId, partitions: &[TopicPartition]) {
-        let Some(pending) = self.pending.get_mut(&id) else { return };
+        let Some(pending) = self.pending.get_mut(&id) else {
+            return;
+        };
         pending.asked += 1;
         for at in partitions {
             pending.offsets.insert(at.clone(), Offset::Asked);
@@ -157,8 +166,16 @@ impl Calls {
     }
 
     /// The request did not work, but may later.
-    pub(super) fn retry(&mut self, id: CallId, partitions: &[TopicPartition], error: Error, at: Duration) {
-        let Some(pending) = self.pending.get_mut(&id) else { return };
+    pub(super) fn retry(
+        &mut self,
+        id: CallId,
+        partitions: &[TopicPartition],
+        error: Error,
+        at: Duration,
+    ) {
+        let Some(pending) = self.pending.get_mut(&id) else {
+            return;
+        };
         pending.asked = pending.asked.saturating_sub(1);
         pending.not_before = at;
         pending.last = Some(error);
@@ -174,7 +191,9 @@ impl Calls {
         let late = self.pending.iter().filter(|(_, p)| p.deadline <= now);
         let late: Vec<CallId> = late.map(|(id, _)| *id).collect();
         for id in late {
-            let Some(pending) = self.pending.get(&id) else { continue };
+            let Some(pending) = self.pending.get(&id) else {
+                continue;
+            };
             let last = pending.last.as_ref().or(last);
             let error = Error::Timeout {
                 doing: pending.call.doing(),
@@ -188,7 +207,10 @@ impl Calls {
     /// When something becomes due by time alone.
     pub(super) fn next_timer(&self, now: Duration) -> Option<Duration> {
         let pending = self.pending.values();
-        pending.flat_map(|p| [p.deadline, p.not_before]).filter(|at| *at > now).min()
+        pending
+            .flat_map(|p| [p.deadline, p.not_before])
+            .filter(|at| *at > now)
+            .min()
     }
 
     /// The answer to a Metadata request of [`Call::Topics`].
@@ -199,15 +221,43 @@ impl Calls {
     }
 
     /// The answer to CreateTopics.
-    pub(super) fn created(&mut self, id: CallId, answer: &create_topics::Response<'_>, retry_at: Duration) {
-        let outcome = answer.topics.first().map(|t| (t.error_code, t.error_message));
-        self.topic_changed(id, ApiKey::CreateTopics, outcome, CallAnswer::Created, retry_at);
+    pub(super) fn created(
+        &mut self,
+        id: CallId,
+        answer: &create_topics::Response<'_>,
+        retry_at: Duration,
+    ) {
+        let outcome = answer
+            .topics
+            .first()
+            .map(|t| (t.error_code, t.error_message));
+        self.topic_changed(
+            id,
+            ApiKey::CreateTopics,
+            outcome,
+            CallAnswer::Created,
+            retry_at,
+        );
     }
 
     /// The answer to DeleteTopics.
-    pub(super) fn deleted(&mut self, id: CallId, answer: &delete_topics::Response<'_>, retry_at: Duration) {
-        let outcome = answer.responses.first().map(|t| (t.error_code, t.error_message));
-        self.topic_changed(id, ApiKey::DeleteTopics, outcome, CallAnswer::Deleted, retry_at);
+    pub(super) fn deleted(
+        &mut self,
+        id: CallId,
+        answer: &delete_topics::Response<'_>,
+        retry_at: Duration,
+    ) {
+        let outcome = answer
+            .responses
+            .first()
+            .map(|t| (t.error_code, t.error_message));
+        self.topic_changed(
+            id,
+            ApiKey::DeleteTopics,
+            outcome,
+            CallAnswer::Deleted,
+            retry_at,
+        );
     }
 
     fn topic_changed(
@@ -218,7 +268,9 @@ impl Calls {
         answer: CallAnswer,
         retry_at: Duration,
     ) {
-        let Some(pending) = self.pending.get(&id) else { return };
+        let Some(pending) = self.pending.get(&id) else {
+            return;
+        };
         let Some((code, message)) = outcome else {
             let what = "the topic".to_string();
             return self.finish(id, Err(Error::Incomplete { api, what }));
@@ -245,20 +297,35 @@ impl Calls {
         answer: &list_offsets::Response<'_>,
         retry_at: Duration,
     ) -> bool {
-        let Some(pending) = self.pending.get_mut(&id) else { return false };
+        let Some(pending) = self.pending.get_mut(&id) else {
+            return false;
+        };
         pending.asked = pending.asked.saturating_sub(1);
         let mut refresh = false;
         for at in asked {
             let topic = answer.topics.iter().find(|t| t.name == &*at.topic);
-            let part = topic.and_then(|t| t.partitions.iter().find(|p| p.partition_index == at.partition));
+            let part = topic.and_then(|t| {
+                t.partitions
+                    .iter()
+                    .find(|p| p.partition_index == at.partition)
+            });
             let doing = || format!("asking for an offset of {at}");
             let error = match part {
                 Some(part) if part.error_code == ErrorCode::None => {
-                    pending.offsets.insert(at.clone(), Offset::Known(part.offset));
+                    pending
+                        .offsets
+                        .insert(at.clone(), Offset::Known(part.offset));
                     continue;
                 }
-                Some(part) => Error::Broker { doing: doing(), code: part.error_code, message: None },
-                None => Error::Incomplete { api: ApiKey::ListOffsets, what: at.to_string() },
+                Some(part) => Error::Broker {
+                    doing: doing(),
+                    code: part.error_code,
+                    message: None,
+                },
+                None => Error::Incomplete {
+                    api: ApiKey::ListOffsets,
+                    what: at.to_string(),
+                },
             };
             if error.code().is_some_and(ErrorCode::is_retriable) {
                 pending.offsets.insert(at.clone(), Offset::Unknown);
@@ -275,8 +342,12 @@ impl Calls {
     }
 
     fn finish_offsets(&mut self, id: CallId) {
-        let Some(pending) = self.pending.get(&id) else { return };
-        let Call::ListOffsets { partitions, .. } = &pending.call else { return };
+        let Some(pending) = self.pending.get(&id) else {
+            return;
+        };
+        let Call::ListOffsets { partitions, .. } = &pending.call else {
+            return;
+        };
         let known = |at: &TopicPartition| match pending.offsets.get(at) {
             Some(Offset::Known(offset)) => Some((at.clone(), *offset)),
             Some(Offset::Unknown | Offset::Asked) | None => None,
@@ -298,7 +369,10 @@ impl Pending {
 
     /// The partitions of ListOffsets that nobody was asked about.
     pub(super) fn unknown(&self) -> impl Iterator<Item = &TopicPartition> {
-        let unknown = self.offsets.iter().filter(|(_, offset)| **offset == Offset::Unknown);
+        let unknown = self
+            .offsets
+            .iter()
+            .filter(|(_, offset)| **offset == Offset::Unknown);
         unknown.map(|(at, _)| at)
     }
 
@@ -330,7 +404,10 @@ impl NewTopic {
         let configs: Array<'_, _> = self
             .configs
             .iter()
-            .map(|(name, value)| create_topics::Config { name, value: Some(value) })
+            .map(|(name, value)| create_topics::Config {
+                name,
+                value: Some(value),
+            })
             .collect();
         create_topics::Topic {
             name: &self.name,

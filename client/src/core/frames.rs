@@ -15,12 +15,17 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    /// Takes received bytes. The caller's vector is left empty, with its memory when it was copied out of.
-    pub(super) fn extend(&mut self, bytes: &mut Vec<u8>) {
+    /// Lends what there is, to be appended to; [`Self::extend`] takes it back.
+    pub(super) fn lend(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.bytes)
+    }
+
+    /// Takes received bytes, behind those that were not lent.
+    pub(super) fn extend(&mut self, mut bytes: Vec<u8>) {
         if self.bytes.is_empty() {
-            std::mem::swap(&mut self.bytes, bytes);
+            self.bytes = bytes;
         } else {
-            self.bytes.append(bytes);
+            self.bytes.append(&mut bytes);
         }
     }
 
@@ -66,7 +71,7 @@ mod tests {
         for step in 1..stream.len() {
             let (mut frames, mut got) = (Frames::default(), Vec::new());
             for piece in stream.chunks(step) {
-                frames.extend(&mut piece.to_vec());
+                frames.extend(piece.to_vec());
                 while let Some(frame) = frames.next(100).expect("all lengths are below 100") {
                     got.push(frame);
                 }
@@ -78,10 +83,10 @@ mod tests {
     #[test]
     fn a_length_over_the_limit_is_refused_before_its_bytes_come() {
         let mut frames = Frames::default();
-        frames.extend(&mut 101u32.to_be_bytes().to_vec());
+        frames.extend(101u32.to_be_bytes().to_vec());
         assert!(frames.next(100).is_err());
         let mut frames = Frames::default();
-        frames.extend(&mut (-1i32).to_be_bytes().to_vec());
+        frames.extend((-1i32).to_be_bytes().to_vec());
         assert!(frames.next(100).is_err());
     }
 }

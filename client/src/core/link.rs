@@ -39,7 +39,9 @@ pub(super) struct Link<P> {
 #[derive(Debug, PartialEq, Eq)]
 enum State {
     /// No connection yet, or no answer to ApiVersions.
-    Opening { deadline: Duration },
+    Opening {
+        deadline: Duration,
+    },
     Ready,
 }
 
@@ -170,8 +172,13 @@ impl<P> Link<P> {
         request.request_frame(version, correlation_id, Some(&self.client_id))
     }
 
+    /// Lends the vector to append to.
+    pub(super) fn lend(&mut self) -> Vec<u8> {
+        self.frames.lend()
+    }
+
     /// Takes bytes as they came.
-    pub(super) fn extend(&mut self, bytes: &mut Vec<u8>) {
+    pub(super) fn extend(&mut self, bytes: Vec<u8>) {
         self.frames.extend(bytes);
     }
 
@@ -203,7 +210,9 @@ impl<P> Link<P> {
             }
         };
         let Some(purpose) = due.purpose else {
-            return self.versions_answered(&frame[body..], due.version).map(Some);
+            return self
+                .versions_answered(&frame[body..], due.version)
+                .map(Some);
         };
         Ok(Some(Received::Answer(Answer {
             version: due.version,
@@ -234,7 +243,9 @@ impl<P> Link<P> {
             }
             // The answer names the range that would have done, but brokers older than 2.4 leave it out; every broker
             // knows version 0, and it says all that is needed.
-            ErrorCode::UnsupportedVersion if version > 0 => Ok(Received::Again(self.ask_versions(0))),
+            ErrorCode::UnsupportedVersion if version > 0 => {
+                Ok(Received::Again(self.ask_versions(0)))
+            }
             code => Err(Error::Broker {
                 doing: format!("asking {} for its versions", self.address),
                 code,

@@ -54,7 +54,9 @@ impl Metadata {
 
     /// Whether to ask now.
     pub(super) fn is_due(&self, now: Duration, max_age: Duration) -> bool {
-        let old = self.updated.is_some_and(|at| now >= at.saturating_add(max_age));
+        let old = self
+            .updated
+            .is_some_and(|at| now >= at.saturating_add(max_age));
         (self.stale || old) && !self.asked && now >= self.not_before
     }
 
@@ -62,7 +64,11 @@ impl Metadata {
     pub(super) fn next_timer(&self, now: Duration, max_age: Duration) -> Option<Duration> {
         let aged = self.updated.map(|at| at.saturating_add(max_age));
         let stale = self.stale.then_some(self.not_before);
-        [aged, stale].into_iter().flatten().filter(|at| *at > now).min()
+        [aged, stale]
+            .into_iter()
+            .flatten()
+            .filter(|at| *at > now)
+            .min()
     }
 
     /// The request; the answer goes to [`Self::update`], its failure to [`Self::failed`].
@@ -89,7 +95,12 @@ impl Metadata {
     }
 
     /// Takes an answer in. A leader with a lower epoch than the known one is old news, from a broker that lags behind.
-    pub(super) fn update(&mut self, answer: &metadata::Response<'_>, now: Duration, backoff: Duration) {
+    pub(super) fn update(
+        &mut self,
+        answer: &metadata::Response<'_>,
+        now: Duration,
+        backoff: Duration,
+    ) {
         self.asked = false;
         self.updated = Some(now);
         // Whatever went wrong before this answer is answered by it; what goes wrong after it waits its turn.
@@ -221,7 +232,10 @@ mod tests {
         let (metadata, at) = known(&[answer(-1, 3, 1)]);
         assert_eq!(metadata.leader(&at), None);
         assert!(!metadata.is_due(BACKOFF / 2, Duration::MAX));
-        assert_eq!(metadata.next_timer(Duration::ZERO, Duration::MAX), Some(BACKOFF));
+        assert_eq!(
+            metadata.next_timer(Duration::ZERO, Duration::MAX),
+            Some(BACKOFF)
+        );
         assert!(metadata.is_due(BACKOFF, Duration::MAX));
     }
 }

@@ -38,6 +38,7 @@ use calls::Calls;
 pub use calls::{Call, CallAnswer, CallId, NewTopic, PartitionInfo, TopicInfo};
 use fetcher::Fetcher;
 pub use fetcher::{Fetched, FetchedData};
+use link::Link;
 use metadata::Metadata;
 pub use peers::LinkId;
 use peers::Peers;
@@ -145,7 +146,11 @@ impl Core {
         now: Duration,
     ) -> Result<Option<bool>> {
         self.metadata.follow(&at.topic);
-        let record = Record { timestamp, key, value };
+        let record = Record {
+            timestamp,
+            key,
+            value,
+        };
         self.the_producer().send(at, record, now)
     }
 
@@ -158,7 +163,9 @@ impl Core {
     }
 
     fn the_producer(&mut self) -> &mut Producer {
-        self.producer.as_mut().expect("start_producer comes before its use")
+        self.producer
+            .as_mut()
+            .expect("start_producer comes before its use")
     }
 
     /// The next batch that was delivered or failed.
@@ -184,7 +191,9 @@ impl Core {
     pub fn assign(&mut self, at: TopicPartition, offset: i64) {
         self.metadata.follow(&at.topic);
         let fetcher = self.fetcher.as_mut();
-        fetcher.expect("start_fetcher comes before its use").assign(at, offset);
+        fetcher
+            .expect("start_fetcher comes before its use")
+            .assign(at, offset);
     }
 
     /// Stops reading a partition.
@@ -206,7 +215,8 @@ impl Core {
                 self.metadata.follow(&at.topic);
             }
         }
-        self.calls.add(call, now.saturating_add(self.config.call_timeout))
+        self.calls
+            .add(call, now.saturating_add(self.config.call_timeout))
     }
 
     /// The answer to a call, once.
@@ -241,14 +251,22 @@ impl Core {
         self.peers.want(link)
     }
 
-    /// The connection brought bytes; the vector is emptied. Follow it with [`Self::pump`].
-    pub fn received(&mut self, link: LinkId, bytes: &mut Vec<u8>, now: Duration) {
-        match self.peers.link(link) {
-            Some(open) => open.extend(bytes),
-            None => return bytes.clear(),
+    /// Lends the vector that the next bytes shall be appended to; [`Self::received`] takes it back. It may hold the
+    /// beginning of an answer, so that a large one is collected without being copied.
+    #[must_use]
+    pub fn lend(&mut self, link: LinkId) -> Vec<u8> {
+        self.peers.link(link).map(Link::lend).unwrap_or_default()
+    }
+
+    /// The connection brought bytes. Follow it with [`Self::pump`].
+    pub fn received(&mut self, link: LinkId, bytes: Vec<u8>, now: Duration) {
+        if let Some(open) = self.peers.link(link) {
+            open.extend(bytes);
         }
         loop {
-            let Some(open) = self.peers.link(link) else { return };
+            let Some(open) = self.peers.link(link) else {
+                return;
+            };
             match open.next() {
                 Ok(None) => return,
                 Ok(Some(received)) => {
@@ -276,7 +294,9 @@ impl Core {
 
     /// Gives back what a connection had not answered.
     fn lose(&mut self, link: LinkId, error: Error, now: Duration) {
-        let Some(lost) = self.peers.remove(link, now) else { return };
+        let Some(lost) = self.peers.remove(link, now) else {
+            return;
+        };
         // Whoever led from there may lead no more.
         self.metadata.refresh();
         for purpose in lost.into_in_flight() {
@@ -324,7 +344,8 @@ impl Core {
         if let Some(producer) = &mut self.producer {
             producer.expire(now, last.as_ref());
         }
-        self.calls.expire(now, self.config.call_timeout, last.as_ref());
+        self.calls
+            .expire(now, self.config.call_timeout, last.as_ref());
         self.ask_metadata(now);
         self.ask_producer_id(now);
         self.send_batches(now);
@@ -338,7 +359,13 @@ impl Core {
         let producer = self.producer.as_ref().and_then(|p| p.next_timer(now));
         let fetcher = self.fetcher.as_ref().and_then(|f| f.next_timer(now));
         let metadata = self.metadata.next_timer(now, self.config.metadata_max_age);
-        let others = [producer, fetcher, metadata, self.calls.next_timer(now), self.peers.next_timer(now)];
+        let others = [
+            producer,
+            fetcher,
+            metadata,
+            self.calls.next_timer(now),
+            self.peers.next_timer(now),
+        ];
         others.into_iter().flatten().min()
     }
 }

@@ -40,7 +40,9 @@ pub(super) struct Sent {
 enum Identity {
     /// With `acks=1` there is none.
     Unneeded,
-    Wanted { not_before: Duration },
+    Wanted {
+        not_before: Duration,
+    },
     Asked,
     Known(ProducerId),
 }
@@ -88,8 +90,16 @@ impl Producer {
 
     /// Takes a record, or says `None` when the buffer is full: come back after a delivery. `Some(true)`: there is
     /// something to send, or a timer to set.
-    pub(super) fn send(&mut self, at: &TopicPartition, record: Record<'_>, now: Duration) -> Result<Option<bool>> {
-        let (len, limit) = (record.size() + rillway_wire::batch::BATCH_HEADER, self.config.batch_bytes);
+    pub(super) fn send(
+        &mut self,
+        at: &TopicPartition,
+        record: Record<'_>,
+        now: Duration,
+    ) -> Result<Option<bool>> {
+        let (len, limit) = (
+            record.size() + rillway_wire::batch::BATCH_HEADER,
+            self.config.batch_bytes,
+        );
         if len > limit {
             return Err(Error::RecordTooLarge { len, limit });
         }
@@ -119,11 +129,6 @@ impl Producer {
         self.flush = true;
     }
 
-    /// Whether everything that was taken is delivered or has failed.
-    pub(super) fn is_idle(&self) -> bool {
-        self.buffered == 0
-    }
-
     /// Bytes of records that are not delivered.
     pub(super) fn buffered(&self) -> usize {
         self.buffered
@@ -139,7 +144,8 @@ impl Producer {
 
     /// Whether to ask for a producer id now. The answer goes to [`Self::identified`] or [`Self::unidentified`].
     pub(super) fn wants_id(&self, now: Duration) -> bool {
-        matches!(self.identity, Identity::Wanted { not_before } if not_before <= now) && self.buffered > 0
+        matches!(self.identity, Identity::Wanted { not_before } if not_before <= now)
+            && self.buffered > 0
     }
 
     pub(super) fn id_asked(&mut self) {
@@ -166,7 +172,11 @@ impl Producer {
     }
 
     /// Takes the next batch of each of `partitions` until the request is as large as it may be.
-    pub(super) fn take(&mut self, partitions: &[TopicPartition], now: Duration) -> Vec<(Sent, Bytes)> {
+    pub(super) fn take(
+        &mut self,
+        partitions: &[TopicPartition],
+        now: Duration,
+    ) -> Vec<(Sent, Bytes)> {
         let producer = match self.identity {
             Identity::Known(id) => Some(id),
             Identity::Unneeded | Identity::Wanted { .. } | Identity::Asked => None,
@@ -176,7 +186,9 @@ impl Producer {
             if bytes >= self.config.request_bytes {
                 break;
             }
-            let Some(queue) = self.queues.get_mut(at) else { continue };
+            let Some(queue) = self.queues.get_mut(at) else {
+                continue;
+            };
             match queue.next(now, hurry, producer, &mut self.serials, &self.config) {
                 Ok(Some((serial, batch))) => {
                     bytes += batch.len();
@@ -199,19 +211,33 @@ impl Producer {
     }
 
     /// The broker's answer to one batch. True when the leader should be looked up again.
-    pub(super) fn answered(&mut self, sent: &Sent, answer: &produce::PartitionResponse<'_>, now: Duration) -> bool {
+    pub(super) fn answered(
+        &mut self,
+        sent: &Sent,
+        answer: &produce::PartitionResponse<'_>,
+        now: Duration,
+    ) -> bool {
         let code = answer.error_code;
         if matches!(code, ErrorCode::None | ErrorCode::DuplicateSequenceNumber) {
-            let Some(queue) = self.queues.get_mut(&sent.at) else { return false };
+            let Some(queue) = self.queues.get_mut(&sent.at) else {
+                return false;
+            };
             let mut gone = Vec::new();
-            let offset = if code == ErrorCode::None { answer.base_offset } else { -1 };
+            let offset = if code == ErrorCode::None {
+                answer.base_offset
+            } else {
+                -1
+            };
             queue.done(sent.serial, offset, &mut gone);
             self.leave(&sent.at, gone);
             return false;
         }
-        let Some(queue) = self.queues.get(&sent.at) else { return false };
+        let Some(queue) = self.queues.get(&sent.at) else {
+            return false;
+        };
         // The batches behind one that failed arrive out of order, and are not at fault.
-        let follows_a_failure = code == ErrorCode::OutOfOrderSequenceNumber && !queue.is_oldest(sent.serial);
+        let follows_a_failure =
+            code == ErrorCode::OutOfOrderSequenceNumber && !queue.is_oldest(sent.serial);
         if code.is_retriable() || follows_a_failure {
             self.retry(sent, now);
             return !follows_a_failure;
@@ -227,8 +253,12 @@ impl Producer {
 
     /// No answer will come: the connection ended, or the broker forgot the partition.
     pub(super) fn retry(&mut self, sent: &Sent, now: Duration) {
-        let Some(queue) = self.queues.get_mut(&sent.at) else { return };
-        let Some(attempts) = queue.attempts(sent.serial) else { return };
+        let Some(queue) = self.queues.get_mut(&sent.at) else {
+            return;
+        };
+        let Some(attempts) = queue.attempts(sent.serial) else {
+            return;
+        };
         let backoff = self.backoff.saturating_mul(1 << attempts.min(4));
         queue.retry(sent.serial, now.saturating_add(backoff / 2));
     }
@@ -257,7 +287,9 @@ impl Producer {
     }
 
     fn fail(&mut self, at: &TopicPartition, error: &Error) {
-        let Some(queue) = self.queues.get_mut(at) else { return };
+        let Some(queue) = self.queues.get_mut(at) else {
+            return;
+        };
         let behind = Error::Behind {
             topic: at.topic.to_string(),
             partition: at.partition,
@@ -269,7 +301,13 @@ impl Producer {
     }
 
     fn leave(&mut self, at: &TopicPartition, gone: Vec<Gone>) {
-        for Gone { result, records, size, queued_at } in gone {
+        for Gone {
+            result,
+            records,
+            size,
+            queued_at,
+        } in gone
+        {
             self.buffered -= size;
             self.deliveries.push_back(Delivery {
                 at: at.clone(),
@@ -289,7 +327,10 @@ impl Producer {
             _ => None,
         };
         let queues = self.queues.values().flat_map(|queue| {
-            [queue.due_at(self.hurry(), &self.config), queue.expires_at(&self.config)]
+            [
+                queue.due_at(self.hurry(), &self.config),
+                queue.expires_at(&self.config),
+            ]
         });
         queues.flatten().chain(id).filter(|at| *at > now).min()
     }

@@ -96,11 +96,17 @@ impl Queue {
 
     /// Appends a record. True when there is something to do for whoever sends: a batch was closed, or a first record
     /// starts the time of a new one.
-    pub(super) fn push(&mut self, record: Record<'_>, now: Duration, config: &ProducerConfig) -> bool {
+    pub(super) fn push(
+        &mut self,
+        record: Record<'_>,
+        now: Duration,
+        config: &ProducerConfig,
+    ) -> bool {
         let size = record.size();
-        let fits = self.open.back().is_some_and(|open| {
-            open.builder.uncompressed_len() + size <= config.batch_bytes
-        });
+        let fits = self
+            .open
+            .back()
+            .is_some_and(|open| open.builder.uncompressed_len() + size <= config.batch_bytes);
         if !fits {
             self.open.push_back(Open {
                 builder: BatchBuilder::new(config.codec),
@@ -109,7 +115,11 @@ impl Queue {
             });
         }
         if let Some(open) = self.open.back_mut() {
-            let Record { timestamp, key, value } = record;
+            let Record {
+                timestamp,
+                key,
+                value,
+            } = record;
             open.builder.push(timestamp, key, value, &[]);
             open.size += size;
         }
@@ -131,7 +141,11 @@ impl Queue {
         if !self.is_due(now, flush, config) {
             return Ok(None);
         }
-        if !self.flight.iter().any(|f| matches!(f.state, State::Waiting(_))) {
+        if !self
+            .flight
+            .iter()
+            .any(|f| matches!(f.state, State::Waiting(_)))
+        {
             self.build(producer, serials, config)?;
         }
         let waiting = |f: &&mut Flight| matches!(f.state, State::Waiting(_));
@@ -152,10 +166,14 @@ impl Queue {
         if self.failed.is_some() {
             return None;
         }
-        let waiting = self.flight.iter().enumerate().find_map(|(index, f)| match f.state {
-            State::Waiting(at) => Some((index, f, at)),
-            State::Sent | State::Done(_) => None,
-        });
+        let waiting = self
+            .flight
+            .iter()
+            .enumerate()
+            .find_map(|(index, f)| match f.state {
+                State::Waiting(at) => Some((index, f, at)),
+                State::Sent | State::Done(_) => None,
+            });
         if let Some((index, flight, at)) = waiting {
             let retry_out_of_turn = flight.attempts > 0 && index > 0;
             return (!retry_out_of_turn).then_some(at);
@@ -196,8 +214,10 @@ impl Queue {
             }
         };
         let records = u32::try_from(open.builder.len()).unwrap_or(u32::MAX);
-        self.next_sequence =
-            sequence_after(self.next_sequence, i32::try_from(records).unwrap_or(i32::MAX));
+        self.next_sequence = sequence_after(
+            self.next_sequence,
+            i32::try_from(records).unwrap_or(i32::MAX),
+        );
         *serials += 1;
         self.flight.push_back(Flight {
             serial: *serials,
@@ -230,9 +250,17 @@ impl Queue {
         if let Some(index) = self.find(serial) {
             self.flight[index].state = State::Done(offset);
         }
-        while let Some(Flight { state: State::Done(offset), .. }) = self.flight.front() {
+        while let Some(Flight {
+            state: State::Done(offset),
+            ..
+        }) = self.flight.front()
+        {
             let offset = *offset;
-            gone.extend(self.flight.pop_front().map(|flight| flight.gone(Ok(offset))));
+            gone.extend(
+                self.flight
+                    .pop_front()
+                    .map(|flight| flight.gone(Ok(offset))),
+            );
         }
     }
 
@@ -257,7 +285,9 @@ impl Queue {
         if self.failed.is_none() {
             self.failed = Some(behind.clone());
         }
-        let mut errors = std::iter::once(error).chain(std::iter::repeat(behind)).cloned();
+        let mut errors = std::iter::once(error)
+            .chain(std::iter::repeat(behind))
+            .cloned();
         for flight in self.flight.drain(..) {
             // Written is written, also when an older batch is not.
             let result = match flight.state {
@@ -306,7 +336,11 @@ mod tests {
     fn filled(batches: usize) -> Queue {
         let mut queue = Queue::default();
         for _ in 0..2 * batches {
-            let record = Record { timestamp: 0, key: None, value: Some(&[7; 30]) };
+            let record = Record {
+                timestamp: 0,
+                key: None,
+                value: Some(&[7; 30]),
+            };
             queue.push(record, Duration::ZERO, &config());
         }
         assert_eq!(queue.open.len(), batches);
@@ -316,7 +350,10 @@ mod tests {
     fn next(queue: &mut Queue, serials: &mut u64) -> Option<(u64, i32)> {
         let next = queue.next(Duration::ZERO, true, ID, serials, &config());
         next.expect("no codec").map(|(serial, bytes)| {
-            (serial, BatchView::parse(&bytes).expect("a batch").base_sequence())
+            (
+                serial,
+                BatchView::parse(&bytes).expect("a batch").base_sequence(),
+            )
         })
     }
 
@@ -362,7 +399,10 @@ mod tests {
 
     #[test]
     fn an_acks_1_queue_has_one_batch_in_flight_and_no_sequence() {
-        let config = ProducerConfig { acks: Acks::Leader, ..config() };
+        let config = ProducerConfig {
+            acks: Acks::Leader,
+            ..config()
+        };
         let (mut queue, mut serials) = (filled(3), 0);
         let first = queue.next(Duration::ZERO, true, None, &mut serials, &config);
         let (_, bytes) = first.expect("no codec").expect("a batch");
@@ -375,8 +415,15 @@ mod tests {
     fn an_open_batch_waits_for_its_linger_and_a_closed_one_does_not() {
         let mut queue = filled(1);
         assert_eq!(queue.due_at(false, &config()), Some(config().linger));
-        let record = Record { timestamp: 0, key: None, value: Some(&[7; 30]) };
-        assert!(queue.push(record, Duration::ZERO, &config()), "a second batch was opened");
+        let record = Record {
+            timestamp: 0,
+            key: None,
+            value: Some(&[7; 30]),
+        };
+        assert!(
+            queue.push(record, Duration::ZERO, &config()),
+            "a second batch was opened"
+        );
         assert!(queue.is_due(Duration::ZERO, false, &config()));
     }
 }

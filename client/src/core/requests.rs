@@ -24,10 +24,16 @@ impl Core {
         if !self.metadata.is_due(now, self.config.metadata_max_age) {
             return;
         }
-        let Some(link) = self.peers.any(&self.metadata, &mut self.effects, now) else { return };
-        let Some(version) = self.version(link, ApiKey::Metadata, now) else { return };
+        let Some(link) = self.peers.any(&self.metadata, &mut self.effects, now) else {
+            return;
+        };
+        let Some(version) = self.version(link, ApiKey::Metadata, now) else {
+            return;
+        };
         let deadline = self.deadline(now);
-        let Some(open) = self.peers.link(link) else { return };
+        let Some(open) = self.peers.link(link) else {
+            return;
+        };
         let request = self.metadata.ask();
         let frame = open.request(&request, version, deadline, Purpose::Metadata);
         self.push_frame(link, frame, &mut std::iter::empty());
@@ -37,7 +43,9 @@ impl Core {
         if !self.producer.as_ref().is_some_and(|p| p.wants_id(now)) {
             return;
         }
-        let Some(link) = self.peers.any(&self.metadata, &mut self.effects, now) else { return };
+        let Some(link) = self.peers.any(&self.metadata, &mut self.effects, now) else {
+            return;
+        };
         let request = init_producer_id::Request {
             transaction_timeout_ms: i32::MAX,
             ..Default::default()
@@ -52,7 +60,9 @@ impl Core {
     /// Sends the batches that are due: of each partition one, to its leader, as long as nodes take more.
     pub(super) fn send_batches(&mut self, now: Duration) {
         loop {
-            let Some(producer) = &self.producer else { return };
+            let Some(producer) = &self.producer else {
+                return;
+            };
             let mut by_node: BTreeMap<i32, Vec<TopicPartition>> = BTreeMap::new();
             for at in producer.due(now) {
                 match self.metadata.leader(at) {
@@ -72,16 +82,29 @@ impl Core {
 
     fn send_to(&mut self, node: i32, partitions: &[TopicPartition], now: Duration) -> bool {
         let peer = Peer::Node(node);
-        let Some(link) = self.peers.ready(peer, &self.metadata, &mut self.effects, now) else { return false };
-        let on_their_way = self.peers.in_flight(link, |p| matches!(p, Purpose::Produce(_)));
-        let Some(version) = self.version(link, ApiKey::Produce, now) else { return false };
+        let Some(link) = self
+            .peers
+            .ready(peer, &self.metadata, &mut self.effects, now)
+        else {
+            return false;
+        };
+        let on_their_way = self
+            .peers
+            .in_flight(link, |p| matches!(p, Purpose::Produce(_)));
+        let Some(version) = self.version(link, ApiKey::Produce, now) else {
+            return false;
+        };
         let deadline = self.deadline(now);
-        let Some(producer) = &mut self.producer else { return false };
+        let Some(producer) = &mut self.producer else {
+            return false;
+        };
         if on_their_way >= producer.config().requests_per_node {
             return false;
         }
         let taken = producer.take(partitions, now);
-        let Some(open) = self.peers.link(link).filter(|_| !taken.is_empty()) else { return false };
+        let Some(open) = self.peers.link(link).filter(|_| !taken.is_empty()) else {
+            return false;
+        };
         let request = produce::Request {
             transactional_id: None,
             acks: match producer.config().acks {
@@ -125,13 +148,22 @@ impl Core {
 
     fn fetch_from(&mut self, node: i32, partitions: &[TopicPartition], now: Duration) {
         let peer = Peer::Fetch(node);
-        let Some(link) = self.peers.ready(peer, &self.metadata, &mut self.effects, now) else { return };
+        let Some(link) = self
+            .peers
+            .ready(peer, &self.metadata, &mut self.effects, now)
+        else {
+            return;
+        };
         if self.peers.in_flight(link, |_| true) > 0 {
             return;
         }
-        let Some(version) = self.version(link, ApiKey::Fetch, now) else { return };
+        let Some(version) = self.version(link, ApiKey::Fetch, now) else {
+            return;
+        };
         let deadline = self.deadline(now);
-        let (Some(fetcher), Some(open)) = (&mut self.fetcher, self.peers.link(link)) else { return };
+        let (Some(fetcher), Some(open)) = (&mut self.fetcher, self.peers.link(link)) else {
+            return;
+        };
         let deadline = deadline.saturating_add(fetcher.config().max_wait);
         let lines = fetcher.ask(partitions);
         let metadata = &self.metadata;
@@ -159,7 +191,10 @@ impl Core {
                 .collect(),
             ..Default::default()
         };
-        let asked = lines.iter().map(|(at, offset, _)| (at.clone(), *offset)).collect();
+        let asked = lines
+            .iter()
+            .map(|(at, offset, _)| (at.clone(), *offset))
+            .collect();
         let frame = open.request(&request, version, deadline, Purpose::Fetch(asked));
         self.push_frame(link, frame, &mut std::iter::empty());
     }
@@ -175,13 +210,27 @@ impl Core {
         }
     }
 
-    fn ask_call(&mut self, id: CallId, call: &Call, timeout_ms: i32, unknown: Vec<TopicPartition>, now: Duration) {
+    fn ask_call(
+        &mut self,
+        id: CallId,
+        call: &Call,
+        timeout_ms: i32,
+        unknown: Vec<TopicPartition>,
+        now: Duration,
+    ) {
         let purpose = Purpose::Call(id, Vec::new());
         let asked = match call {
-            Call::ListOffsets { timestamp, .. } => return self.ask_offsets(id, *timestamp, unknown, now),
+            Call::ListOffsets { timestamp, .. } => {
+                return self.ask_offsets(id, *timestamp, unknown, now);
+            }
             Call::Topics(names) => {
-                let by_name = |name| metadata::TopicRequest { name: Some(name), ..Default::default() };
-                let topics = names.as_ref().map(|names| names.iter().map(|n| by_name(n.as_str())).collect());
+                let by_name = |name| metadata::TopicRequest {
+                    name: Some(name),
+                    ..Default::default()
+                };
+                let topics = names
+                    .as_ref()
+                    .map(|names| names.iter().map(|n| by_name(n.as_str())).collect());
                 let request = metadata::Request {
                     topics,
                     allow_auto_topic_creation: false,
@@ -214,7 +263,13 @@ impl Core {
         }
     }
 
-    fn ask_offsets(&mut self, id: CallId, timestamp: i64, unknown: Vec<TopicPartition>, now: Duration) {
+    fn ask_offsets(
+        &mut self,
+        id: CallId,
+        timestamp: i64,
+        unknown: Vec<TopicPartition>,
+        now: Duration,
+    ) {
         let mut by_node: BTreeMap<i32, Vec<TopicPartition>> = BTreeMap::new();
         for at in unknown {
             match self.metadata.leader(&at) {
@@ -224,7 +279,12 @@ impl Core {
         }
         for (node, partitions) in by_node {
             let peer = Peer::Node(node);
-            let Some(link) = self.peers.ready(peer, &self.metadata, &mut self.effects, now) else { continue };
+            let Some(link) = self
+                .peers
+                .ready(peer, &self.metadata, &mut self.effects, now)
+            else {
+                continue;
+            };
             let request = list_offsets::Request {
                 replica_id: -1,
                 topics: by_topic(partitions.iter().map(|at| (at, ())))
@@ -252,7 +312,10 @@ impl Core {
     /// The controller if it is known, else anybody: brokers pass such requests on, or say who it is by an error.
     fn controller(&mut self, now: Duration) -> Option<LinkId> {
         match self.metadata.controller() {
-            Some(node) => self.peers.ready(Peer::Node(node), &self.metadata, &mut self.effects, now),
+            Some(node) => {
+                self.peers
+                    .ready(Peer::Node(node), &self.metadata, &mut self.effects, now)
+            }
             None => self.peers.any(&self.metadata, &mut self.effects, now),
         }
     }
@@ -277,7 +340,10 @@ impl Core {
             }
         };
         let deadline = self.deadline(now);
-        let frame = self.peers.link(link)?.request(request, version, deadline, purpose);
+        let frame = self
+            .peers
+            .link(link)?
+            .request(request, version, deadline, purpose);
         self.push_frame(link, frame, &mut std::iter::empty());
         Some(())
     }
@@ -312,7 +378,12 @@ impl Core {
     }
 
     /// Turns a frame into parts, with the batches where it has holes.
-    pub(super) fn push_frame(&mut self, link: LinkId, frame: Frame, batches: &mut dyn Iterator<Item = Bytes>) {
+    pub(super) fn push_frame(
+        &mut self,
+        link: LinkId,
+        frame: Frame,
+        batches: &mut dyn Iterator<Item = Bytes>,
+    ) {
         let mut parts = Vec::new();
         // The bytes between the batches are few: copied once here, so that each part owns its memory.
         for part in frame.parts() {
