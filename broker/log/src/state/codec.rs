@@ -11,6 +11,9 @@ use crate::state::{
     EpochMap, IndexEntry, PartitionState, ProducerState, ProducerTable, SegmentState, SegmentStatus,
 };
 
+/// A segment record without index entries and without a tail (FORMAT.md 4).
+const SEGMENT_RECORD_MIN: usize = 8 + 8 + 1 + 4 + 8 + 8 + 5 * 8 + 4 + 4 + 4;
+
 impl ProducerTable {
     pub(crate) fn put(&self, out: &mut impl Put) {
         out.count(self.len());
@@ -181,7 +184,7 @@ impl PartitionState {
         let applied = Sequence(t.u64()?);
         let (log_start, end) = (t.i64()?, t.i64()?);
         let epochs = EpochMap::take(t)?;
-        let n = t.count(94)?;
+        let n = t.count(SEGMENT_RECORD_MIN)?;
         let mut segments = Vec::with_capacity(n);
         let mut tails = Vec::with_capacity(n);
         for _ in 0..n {
@@ -197,5 +200,23 @@ impl PartitionState {
         }
         let state = PartitionState { id, generation, topic, applied, log_start, end, epochs, segments, producers };
         Ok(PartitionRecord { state, tails })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::PartitionRef;
+    use crate::ids::{Generation, PartitionId, TopicId};
+
+    #[test]
+    fn an_empty_partition_reads_back_as_it_was_written() {
+        let id = PartitionId { topic: TopicId([1; 16]), index: 0 };
+        let state = PartitionState::new(PartitionRef { id, generation: Generation(1) }, "t", 0, Sequence(3));
+        let mut out = Vec::new();
+        state.put(|_| Vec::new(), &mut out);
+        let mut t = Take::new(&out);
+        assert_eq!(PartitionState::take(&mut t).unwrap().state, state);
+        t.end().unwrap();
     }
 }
