@@ -13,7 +13,7 @@ use rillway_wire::ErrorCode;
 use rillway_wire::api::produce;
 
 use super::TopicPartition;
-use super::queue::{Gone, ProducerId, Queue, Record};
+use super::queue::{Gone, ProducerId, Queue, RECORD_OVERHEAD, Record};
 use crate::config::{Acks, ProducerConfig};
 use crate::error::{Error, Result};
 
@@ -25,6 +25,8 @@ pub struct Delivery {
     /// Offset of the first record; `None`: written, but the broker had forgotten where (a retry of an old batch).
     pub result: Result<Option<i64>>,
     pub records: u32,
+    /// Bytes of their keys and values.
+    pub bytes: usize,
     /// When the first record was taken, on the clock of the client.
     pub queued_at: Duration,
 }
@@ -313,6 +315,7 @@ impl Producer {
                 at: at.clone(),
                 result: result.map(|offset| (offset >= 0).then_some(offset)),
                 records,
+                bytes: size - RECORD_OVERHEAD * records as usize,
                 queued_at,
             });
         }

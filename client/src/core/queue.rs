@@ -19,6 +19,9 @@ use crate::error::Error;
 /// Most batches of a partition on their way (KIP-98: what a broker remembers).
 pub(super) const MAX_IN_FLIGHT: usize = 5;
 
+/// What a record takes besides its key and value: lengths and deltas are varints, at most 32 bytes in sum.
+pub(super) const RECORD_OVERHEAD: usize = 32;
+
 /// The id that a broker gave to an idempotent producer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ProducerId {
@@ -35,9 +38,9 @@ pub(super) struct Record<'a> {
 }
 
 impl Record<'_> {
-    /// An upper bound of what it takes in a batch: lengths and deltas are varints, all of them below 32 bytes in sum.
+    /// An upper bound of what it takes in a batch.
     pub(super) fn size(&self) -> usize {
-        32 + self.key.map_or(0, <[u8]>::len) + self.value.map_or(0, <[u8]>::len)
+        RECORD_OVERHEAD + self.key.map_or(0, <[u8]>::len) + self.value.map_or(0, <[u8]>::len)
     }
 }
 
@@ -327,7 +330,7 @@ mod tests {
 
     fn config() -> ProducerConfig {
         ProducerConfig {
-            batch_bytes: 200,
+            batch_bytes: 160,
             ..ProducerConfig::default()
         }
     }
