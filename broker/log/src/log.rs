@@ -556,9 +556,14 @@ impl Log {
         if create {
             self.make_directory(store).await?;
         }
-        let compaction = self.state.borrow().flushed.segment(segment).map_or(0, |s| s.compaction);
+        let (compaction, sealed) = {
+            let state = self.state.borrow();
+            let known = state.flushed.segment(segment);
+            (known.map_or(0, |s| s.compaction), known.is_some_and(|s| s.status == SegmentStatus::Sealed))
+        };
         let path = self.dir.join(crate::directory::log_file(segment, compaction));
-        let options = rillway_io::OpenOptions { write: create, create, ..Default::default() };
+        // One descriptor serves readers and the append path, whichever comes first after a start.
+        let options = rillway_io::OpenOptions { write: !sealed, create, ..Default::default() };
         let file = store.rt.disk().open(&path, options).await.map_err(|e| {
             if e.is_not_found() { self.refuse(format!("{} is missing", path.display())) } else { Error::from(e) }
         })?;
