@@ -307,6 +307,7 @@ impl Log {
         match verdict {
             Verdict::Next => {}
             Verdict::Duplicate { base_offset, last_offset } => {
+                store.count(|c| c.duplicates += 1);
                 let early = store.mutant.is(Mutant::DuplicateAcknowledgedEarly);
                 let receipt = Receipt { log: Rc::clone(self), offset: last_offset + 1, early };
                 return Ok(Appended { base_offset, last_offset, duplicate: true, receipt });

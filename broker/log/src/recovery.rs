@@ -78,6 +78,8 @@ pub(crate) struct RingRecovery {
     pub next_slot: usize,
     pub clean: bool,
     pub replayed: u64,
+    /// Frames that were begun and never finished: 0 or 1.
+    pub torn: u64,
 }
 
 /// Reads ring and checkpoints.
@@ -98,6 +100,7 @@ pub(crate) async fn recover(rt: &Runtime, reference: &RingRef, lock_wait: Durati
         }
     }
     replay.check_end(&mut reader).await?;
+    let torn = u64::from(replay.torn(&mut reader).await?);
     let replayed = replay.used.len() as u64;
     let ring = Ring::new(
         reference.clone(),
@@ -108,7 +111,7 @@ pub(crate) async fn recover(rt: &Runtime, reference: &RingRef, lock_wait: Durati
         checkpoint.number,
         replay.used,
     );
-    Ok(RingRecovery { ring, recovered: replay.recovered, next_slot: 1 - slot, clean: checkpoint.clean, replayed })
+    Ok(RingRecovery { ring, recovered: replay.recovered, next_slot: 1 - slot, clean: checkpoint.clean, replayed, torn })
 }
 
 /// The valid checkpoint with the higher number, its slot and its file's bytes.
@@ -371,6 +374,18 @@ impl Replay {
         }
         let result = replay_entry(known, entry, header);
         result.map_err(|m| self.corrupt(position, m))
+    }
+
+    /// Whether the header of the frame that was looked for stands there, without the rest of it.
+    async fn torn(&self, reader: &mut RingReader) -> Result<bool> {
+        for position in [self.position, FRAMES_START] {
+            let bytes = reader.bytes(position, BLOCK).await?;
+            let header = FrameHeader::decode(self.expected.salt, &bytes);
+            if header.is_some_and(|(h, _)| h.ring == self.expected.ring && h.sequence == self.expected.sequence) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Nothing valid follows. Is this where the log ended, or has something rotted?

@@ -22,7 +22,7 @@ use crate::log::{Log, LogConfig};
 use crate::mutant::{Active, Mutant};
 use crate::recovery::{Recovered, RecoveredPartition, recover};
 use crate::ring::Ring;
-use crate::state::PartitionState;
+use crate::state::{PartitionState, SegmentStatus};
 use crate::storage::RingRef;
 
 /// Budgets of one core's store.
@@ -68,6 +68,31 @@ pub struct StoreCounters {
     pub backpressure_waits: u64,
     pub no_space: u64,
     pub retention_deletes: u64,
+    pub duplicates: u64,
+    /// Frames that recovery found torn and dropped.
+    pub torn_frames: u64,
+    /// Segments that recovery found rolled and not sealed.
+    pub interrupted_seals: u64,
+}
+
+impl StoreCounters {
+    /// Adds another store's.
+    pub fn add(&mut self, other: &StoreCounters) {
+        self.commits += other.commits;
+        self.marks += other.marks;
+        self.laps += other.laps;
+        self.destages += other.destages;
+        self.checkpoints += other.checkpoints;
+        self.seals += other.seals;
+        self.rolls += other.rolls;
+        self.replayed_frames += other.replayed_frames;
+        self.backpressure_waits += other.backpressure_waits;
+        self.no_space += other.no_space;
+        self.retention_deletes += other.retention_deletes;
+        self.duplicates += other.duplicates;
+        self.torn_frames += other.torn_frames;
+        self.interrupted_seals += other.interrupted_seals;
+    }
 }
 
 /// One core's store. Clone: a handle.
@@ -146,6 +171,13 @@ impl Store {
         let anchor = rt.disk().anchor(&ring.dir).await?;
         let found = recover(rt, ring, options.lock_wait).await?;
         let Recovered { partitions, deletions, next_producer_id } = found.recovered;
+        let rolled = |p: &RecoveredPartition| p.state.segments.iter().filter(|s| s.status == SegmentStatus::Rolled).count();
+        let counters = StoreCounters {
+            replayed_frames: found.replayed,
+            torn_frames: found.torn,
+            interrupted_seals: partitions.values().map(|(_, p)| rolled(p) as u64).sum(),
+            ..Default::default()
+        };
         let inner = Rc::new(Inner {
             rt: rt.clone(),
             options: options.clone(),
@@ -169,7 +201,7 @@ impl Store {
             closing: Cell::new(false),
             committer_done: Cell::new(false),
             appends: Gate::new(),
-            counters: Cell::new(StoreCounters { replayed_frames: found.replayed, ..Default::default() }),
+            counters: Cell::new(counters),
             tasks: RefCell::new(Vec::new()),
         });
         tracing::info!(
