@@ -163,7 +163,7 @@ impl Config {
                 self.get("message.max.bytes")
             ));
         }
-        if ring % 4096 != 0 {
+        if !ring.is_multiple_of(4096) {
             return Err(format!("ring.bytes is {ring}, must be a multiple of 4096"));
         }
         let mut shard = ShardOptions {

@@ -121,7 +121,7 @@ impl Context {
 
 /// What a handler knows of the request beside its body.
 #[derive(Clone)]
-pub struct Request {
+pub(crate) struct Request {
     pub context: Context,
     pub version: i16,
     pub correlation_id: i32,

@@ -5,9 +5,8 @@
 //!
 //! Absent on purpose: files, segments, other cores; `shard` has the doors.
 
-pub mod apis;
-
 mod advertise;
+mod apis;
 mod connection;
 mod context;
 mod dispatch;

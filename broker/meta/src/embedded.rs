@@ -39,10 +39,7 @@ impl Embedded {
         let config = LogConfig { retention_ms: -1, segment_bytes: 64 << 20, ..Default::default() };
         let log = store.create(id, METADATA_TOPIC, config).await?;
         let path = log.directory().join("snapshot");
-        let image = match read_snapshot(&rt.disk(), &path).await? {
-            Some(image) => image,
-            None => Image::default(),
-        };
+        let image = read_snapshot(&rt.disk(), &path).await?.unwrap_or_default();
         let embedded = Embedded {
             rt: rt.clone(),
             log,
