@@ -17,5 +17,5 @@ mod versions;
 
 pub use advertise::{Advertised, Nodes};
 pub use context::{Context, Limits};
-pub use listener::{Listener, serve};
+pub use listener::{Listener, serve, watch_idle};
 pub use versions::SERVED;
