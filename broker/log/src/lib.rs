@@ -36,6 +36,7 @@ mod search;
 mod maintenance;
 mod retention;
 mod store;
+mod sweep;
 
 pub use entry::{Entry, ExtentEntry};
 pub use error::{Error, Result};

@@ -76,6 +76,7 @@ impl Storage {
             });
         }
         remove_unlisted(&disk, dir, &current).await?;
+        crate::sweep::deleted_directories(rt, dir);
         if current.rings.len() != options.rings {
             let to = options.rings;
             match change_rings(rt, options, store, &current).await {

@@ -111,7 +111,7 @@ impl Embedded {
             return Err(Error::Corrupt { offset, what });
         }
         while offset < self.log.flushed_end() {
-            let fetched = self.log.read(offset, READ_BYTES, true).await?;
+            let fetched = self.log.read(offset, READ_BYTES, true, READ_BYTES).await?;
             let bytes: Vec<u8> = fetched.chunks.iter().flat_map(|c| c.iter().copied()).collect();
             for batch in batches(&bytes) {
                 let bad = |e: rillway_wire::batch::BatchError| Error::Corrupt { offset, what: e.to_string() };
