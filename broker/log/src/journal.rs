@@ -119,19 +119,20 @@ impl Inner {
             }
             let progress = self.progress.notified();
             let total = self.pending.borrow().payload() + payload;
-            let fits = {
-                let ring = self.ring.borrow();
-                total + FRAME_HEADER + BLOCK <= ring.frame_bytes_max() && ring.fits(total)
-            };
+            let frame = total + FRAME_HEADER + BLOCK <= self.ring.borrow().frame_bytes_max();
+            let ring = self.ring.borrow().fits(total);
             // An empty store takes one append whatever its size, or a large batch could wait for ever.
             let fresh = self.fresh_bytes.get();
-            if fits && (fresh == 0 || fresh + bytes <= self.options.undestaged_bytes) {
+            let memory = fresh == 0 || fresh + bytes <= self.options.undestaged_bytes;
+            if frame && ring && memory {
                 return Ok(());
             }
             if !waited {
                 waited = true;
                 self.count(|c| c.backpressure_waits += 1);
             }
+            // A full frame goes with the next commit; only a round makes room in ring and memory.
+            self.pressed.set(self.pressed.get() || frame);
             self.work.notify_all();
             self.upkeep.notify_all();
             progress.await;

@@ -402,11 +402,17 @@ impl Log {
             let a = &self.state.borrow().assigned;
             if roll { (a.end, len) } else { (a.segment, a.length + len) }
         };
+        // Metadata must go on when the disk is full, or no topic could be deleted to free it.
+        let charge = if self.is_metadata() { 0 } else { len };
         self.extend(store, segment, end).await?;
         let epoch = Entry::Epoch { partition: self.reference, epoch: 0, start: 0 }.encoded_len();
         let rolled = Entry::Roll { partition: self.reference, ended: 0, length: 0, next: 0 }.encoded_len();
         let append = (crate::limits::APPEND_OVERHEAD + batch.len()).next_multiple_of(8);
-        store.reserve(epoch + rolled + append, len).await
+        store.reserve(epoch + rolled + append, charge).await
+    }
+
+    fn is_metadata(&self) -> bool {
+        self.id.topic == crate::ids::TopicId::METADATA
     }
 
     /// Extends a segment's file to at least `end` bytes; makes it, and the partition's directory, if need be.
@@ -421,16 +427,20 @@ impl Log {
         let file = self.segment_file(store, segment, true).await?;
         // Twice what is there, so that the steps follow the partition's rate, and never far beyond the segment's end.
         let step = (known.max(end / 2)).clamp(EXTEND_MIN, EXTEND_MAX);
-        let wanted = block_up((end + step).min(segment_bytes.max(end)));
-        let from = if known == 0 { 0 } else { known };
-        match file.allocate(from, wanted - from).await {
-            Ok(()) => {}
-            Err(e) if e.is_no_space() => {
-                store.went_full();
-                let what = format!("extending {}", file.path().display());
-                return Err(Error::NoSpace { path: store.reference.dir.clone(), what });
+        let mut wanted = block_up((end + step).min(segment_bytes.max(end)));
+        loop {
+            match file.allocate(known, wanted - known).await {
+                Ok(()) => break,
+                // No more than is needed: it may have been allocated in the life before.
+                Err(e) if e.is_no_space() && wanted > block_up(end) => wanted = block_up(end),
+                Err(e) if e.is_no_space() && self.is_metadata() && store.give_up_reserve().await => {}
+                Err(e) if e.is_no_space() => {
+                    store.went_full();
+                    let what = format!("extending {}", file.path().display());
+                    return Err(Error::NoSpace { path: store.reference.dir.clone(), what });
+                }
+                Err(e) => store.die("extending a segment", &e),
             }
-            Err(e) => store.die("extending a segment", &e),
         }
         self.state.borrow_mut().extended.insert(segment, wanted);
         Ok(())
@@ -549,7 +559,7 @@ impl Log {
         self.state.borrow().tails.values().map(Tail::memory).sum()
     }
 
-    /// The descriptor of a segment, opened once; made if `create`.
+    /// The descriptor of a segment, opened once; the file is made if `create` and nothing of it was ever durable.
     pub(crate) async fn segment_file(&self, store: &Inner, segment: i64, create: bool) -> Result<DirectFile> {
         if let Some(file) = self.state.borrow().files.get(&segment) {
             return Ok(file.clone());
@@ -557,14 +567,13 @@ impl Log {
         if create {
             self.make_directory(store).await?;
         }
-        let (compaction, sealed) = {
-            let state = self.state.borrow();
-            let known = state.flushed.segment(segment);
-            (known.map_or(0, |s| s.compaction), known.is_some_and(|s| s.status == SegmentStatus::Sealed))
-        };
+        let known = self.state.borrow().flushed.segment(segment).cloned();
+        let compaction = known.as_ref().map_or(0, |s| s.compaction);
+        // A reader may be the first to open a segment that is written later.
+        let write = known.as_ref().is_none_or(|s| s.status != SegmentStatus::Sealed);
+        let create = create && known.is_none_or(|s| s.durable == 0);
         let path = self.dir.join(crate::directory::log_file(segment, compaction));
-        // One descriptor serves readers and the append path, whichever comes first after a start.
-        let options = rillway_io::OpenOptions { write: !sealed, create, ..Default::default() };
+        let options = rillway_io::OpenOptions { write, create, ..Default::default() };
         let file = store.rt.disk().open(&path, options).await.map_err(|e| {
             if e.is_not_found() { self.refuse(format!("{} is missing", path.display())) } else { Error::from(e) }
         })?;

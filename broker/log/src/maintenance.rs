@@ -6,7 +6,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use rillway_io::{Chunk, Class, OpenOptions};
+use rillway_io::{Chunk, Class};
 
 use crate::bytes::salted_crc;
 use crate::checkpoint::{CheckpointHeader, begin_record, end_record, put_deletion};
@@ -18,7 +18,7 @@ use crate::limits::{BLOCK, block_down};
 use crate::log::Log;
 use crate::meta;
 use crate::mutant::Mutant;
-use crate::rings::{CheckpointBody, checkpoint_path, grow_checkpoint, write_checkpoint};
+use crate::rings::{CheckpointBody, grow_checkpoint, write_checkpoint};
 use crate::state::{Change, SegmentState, SegmentStatus};
 use crate::store::Inner;
 
@@ -80,6 +80,19 @@ impl Inner {
         false
     }
 
+    /// Removes `DIR/reserve`, so that metadata has room on a full disk; false if it is gone already. It is made again at
+    /// the next start.
+    pub(crate) async fn give_up_reserve(&self) -> bool {
+        match self.rt.disk().remove_file(&self.reference.dir.join("reserve")).await {
+            Ok(()) => {
+                tracing::warn!("{}: the reserve is used up for metadata", self.reference.dir.display());
+                true
+            }
+            Err(e) if e.is_not_found() => false,
+            Err(e) => self.die("giving up the reserve", &e),
+        }
+    }
+
     async fn look_for_room(&self) {
         if !self.full.get() {
             return;
@@ -97,11 +110,12 @@ impl Inner {
 
     fn round_due(&self) -> bool {
         let budget = self.options.undestaged_bytes.min(self.reference.bytes);
-        self.fresh_bytes.get() >= budget / 4 || self.ring.borrow().used_bytes() >= self.reference.bytes / 4
+        self.pressed.get() || self.fresh_bytes.get() >= budget / 4 || self.ring.borrow().used_bytes() >= self.reference.bytes / 4
     }
 
     /// Destage, `syncfs`, checkpoint, release.
     pub(crate) async fn upkeep_round(self: &Rc<Self>) -> Result<()> {
+        self.pressed.set(false);
         let fresh = self.fresh_bytes.get();
         let written = self.destage().await?;
         if self.mutant.is(Mutant::RegionReleasedBeforeSyncfs) {
@@ -130,6 +144,8 @@ impl Inner {
                     Ok(()) => written.push(Written { log: Rc::clone(&log), segment, to }),
                     // A partition that is refused, or being deleted, keeps its bytes in the ring's checkpoint.
                     Err(Error::Partition { .. }) => {}
+                    // So does one whose segment has no room: a start on a full disk, whose ranges a power cut took.
+                    Err(Error::NoSpace { .. }) => self.went_full(),
                     Err(e) => return Err(e),
                 }
             }
@@ -216,19 +232,18 @@ impl Inner {
             partitions: body.partitions,
             deletions: body.deletions,
         };
-        let path = checkpoint_path(&self.reference.dir, self.reference.id, slot);
-        let file = self.rt.disk().open(&path, OpenOptions { write: true, create: true, ..Default::default() }).await?;
-        let known = file.len().await?;
-        match grow_checkpoint(&file, known, body.bytes.len()).await {
-            Ok(_) => {}
-            Err(e @ Error::NoSpace { .. }) => return Err(e),
-            Err(e) => self.die("growing a checkpoint", &e),
+        let file = &self.checkpoints[slot];
+        loop {
+            let known = file.len().await?;
+            match grow_checkpoint(file, known, body.bytes.len()).await {
+                Ok(_) => break,
+                Err(Error::NoSpace { .. }) if self.give_up_reserve().await => {}
+                Err(e @ Error::NoSpace { .. }) => return Err(e),
+                Err(e) => self.die("growing a checkpoint", &e),
+            }
         }
-        if let Err(e) = write_checkpoint(&file, &header, self.reference.salt, &body.bytes).await {
+        if let Err(e) = write_checkpoint(file, &header, self.reference.salt, &body.bytes).await {
             self.die("a write of a checkpoint", &e);
-        }
-        if let Err(e) = file.close().await {
-            self.die("closing a checkpoint", &e);
         }
         let mut ring = self.ring.borrow_mut();
         ring.checkpoint = number;
@@ -372,7 +387,7 @@ impl Inner {
             }
         }
         let inner = Rc::clone(self);
-        self.rt.spawn(Class::Background, async move {
+        let task = self.rt.spawn(Class::Background, async move {
             inner.rt.sleep(inner.options.delete_delay).await;
             let disk = inner.rt.disk();
             let removed =
@@ -383,6 +398,7 @@ impl Inner {
                 tracing::warn!("{}: could not be removed: {e}", to.display());
             }
         });
+        task.detach();
         true
     }
 

@@ -74,6 +74,8 @@ impl Recovered {
 pub(crate) struct RingRecovery {
     pub ring: Ring,
     pub recovered: Recovered,
+    /// Both checkpoint files, locked.
+    pub checkpoints: [DirectFile; 2],
     /// Which of the two checkpoint files is the older: the next one goes there.
     pub next_slot: usize,
     pub clean: bool,
@@ -91,7 +93,14 @@ pub(crate) async fn recover(rt: &Runtime, reference: &RingRef, lock_wait: Durati
     Ring::lock(&file, lock_wait).await?;
     check_header(&path, reference, &file.read_at(0, BLOCK).await?)?;
 
-    let (checkpoint, slot, bytes) = newest_checkpoint(&disk, reference).await?;
+    // Locked through the descriptors that will write them, for the same reason as the ring: a write of the life before
+    // that landed later would tear a newer checkpoint.
+    let checkpoints = [open_checkpoint(&disk, reference, 0).await?, open_checkpoint(&disk, reference, 1).await?];
+    for file in &checkpoints {
+        Ring::lock(file, lock_wait).await?;
+    }
+    let (checkpoint, slot, bytes) = newest_checkpoint(&checkpoints, reference).await?;
+    make_durable(&checkpoints[slot], &bytes).await?;
     let mut replay = Replay::new(reference, path, &bytes, &checkpoint)?;
     let mut reader = RingReader { file: file.clone(), len: reference.bytes, position: 0, window: None };
     while let Some(at) = replay.find_next(&mut reader).await? {
@@ -111,16 +120,16 @@ pub(crate) async fn recover(rt: &Runtime, reference: &RingRef, lock_wait: Durati
         checkpoint.number,
         replay.used,
     );
-    Ok(RingRecovery { ring, recovered: replay.recovered, next_slot: 1 - slot, clean: checkpoint.clean, replayed, torn })
+    Ok(RingRecovery { ring, checkpoints, recovered: replay.recovered, next_slot: 1 - slot, clean: checkpoint.clean, replayed, torn })
 }
 
 /// The valid checkpoint with the higher number, its slot and its file's bytes.
-async fn newest_checkpoint(disk: &Disk, ring: &RingRef) -> Result<(CheckpointHeader, usize, Vec<u8>)> {
+async fn newest_checkpoint(files: &[DirectFile; 2], ring: &RingRef) -> Result<(CheckpointHeader, usize, Vec<u8>)> {
     let mut best: Option<(CheckpointHeader, usize, Vec<u8>)> = None;
     let mut reasons = Vec::new();
-    for slot in 0..2 {
+    for (slot, file) in files.iter().enumerate() {
         let path = checkpoint_path(&ring.dir, ring.id, slot);
-        let bytes = read_all(disk, &path).await?;
+        let bytes = read_all(file).await?;
         match read_checkpoint(&path, ring, &bytes)? {
             CheckpointRead::Valid(c) => {
                 let header = c.header;
@@ -137,12 +146,22 @@ async fn newest_checkpoint(disk: &Disk, ring: &RingRef) -> Result<(CheckpointHea
     })
 }
 
-async fn read_all(disk: &Disk, path: &std::path::Path) -> Result<Vec<u8>> {
-    let file = match disk.open(path, OpenOptions::new()).await {
-        Ok(file) => file,
-        Err(e) if e.is_not_found() => return Ok(Vec::new()),
-        Err(e) => return Err(e.into()),
-    };
+async fn open_checkpoint(disk: &Disk, ring: &RingRef, slot: usize) -> Result<DirectFile> {
+    let options = OpenOptions { write: true, create: true, ..Default::default() };
+    Ok(disk.open(&checkpoint_path(&ring.dir, ring.id, slot), options).await?)
+}
+
+/// Writes a checkpoint over itself and flushes it. It was read, but its own flush may have failed, or never begun, and
+/// the other file is about to be overwritten: then nothing would be left of either if the power went.
+async fn make_durable(file: &DirectFile, bytes: &[u8]) -> Result<()> {
+    let blocks = bytes.len() - bytes.len() % BLOCK;
+    for (n, piece) in bytes[..blocks].chunks(1 << 20).enumerate() {
+        file.write_at(Chunk::copy_from(piece), (n as u64) << 20).await?;
+    }
+    Ok(file.fdatasync().await?)
+}
+
+async fn read_all(file: &DirectFile) -> Result<Vec<u8>> {
     let len = file.len().await?;
     let mut out = Vec::with_capacity(len as usize);
     while (out.len() as u64) < len {
@@ -152,7 +171,6 @@ async fn read_all(disk: &Disk, path: &std::path::Path) -> Result<Vec<u8>> {
         }
         out.extend_from_slice(&chunk);
     }
-    file.close().await?;
     Ok(out)
 }
 

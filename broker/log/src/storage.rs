@@ -128,6 +128,8 @@ impl Storage {
             create_ring(&disk, &ring, CheckpointBody::default(), rt.wall_ms()).await?;
         }
         replace_file(&disk, &rings_dir.join("current"), current.encode().as_bytes()).await?;
+        // The directory of the rings must not be lost behind a `storage` that is kept.
+        disk.sync_dir(dir).await?;
         replace_file(&disk, &dir.join("storage"), StorageFile { id }.encode().as_bytes()).await?;
         // The directory itself may be new.
         if let Some(parent) = dir.parent() {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use rillway_io::{Class, Gate, Notify, Runtime, Semaphore, SyncAnchor, Task};
+use rillway_io::{Class, DirectFile, Gate, Notify, Runtime, Semaphore, SyncAnchor, Task};
 
 use crate::checkpoint::Deletion;
 use crate::directory::partition_dir;
@@ -125,8 +125,11 @@ pub(crate) struct Inner {
     /// Bytes appended that no finished destage round has looked at.
     pub(crate) fresh_bytes: Cell<u64>,
     pub(crate) cached_bytes: Cell<usize>,
+    /// An append waits for room: a round is due, however little there is to do.
+    pub(crate) pressed: Cell<bool>,
     /// The disk is full: appends are refused until a retry finds room.
     pub(crate) full: Cell<bool>,
+    pub(crate) checkpoints: [DirectFile; 2],
     pub(crate) next_slot: Cell<usize>,
     pub(crate) closing: Cell<bool>,
     pub(crate) committer_done: Cell<bool>,
@@ -197,7 +200,9 @@ impl Store {
             upkeep: Notify::new(),
             fresh_bytes: Cell::new(0),
             cached_bytes: Cell::new(0),
+            pressed: Cell::new(false),
             full: Cell::new(false),
+            checkpoints: found.checkpoints,
             next_slot: Cell::new(found.next_slot),
             closing: Cell::new(false),
             committer_done: Cell::new(false),

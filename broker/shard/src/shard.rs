@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rillway_io::{Class, Runtime, Semaphore, Task};
+use rillway_io::{Class, Notify, Runtime, Semaphore, Task};
 use rillway_log::{Store, StoreCounters};
 use rillway_meta::Embedded;
 
@@ -52,6 +52,9 @@ pub(crate) struct Inner {
     pub(crate) options: ShardOptions,
     pub(crate) store: Store,
     pub(crate) view: RefCell<Arc<View>>,
+    /// Core 0 has read the metadata and shown it here.
+    pub(crate) ready: Cell<bool>,
+    pub(crate) became_ready: Notify,
     /// Only on core 0.
     pub(crate) controller: RefCell<Option<Rc<Embedded>>>,
     /// Changes of topics, one at a time. Only on core 0.
@@ -97,6 +100,22 @@ impl Shard {
 
     pub(crate) fn set_view(&self, view: Arc<View>) {
         *self.inner.view.borrow_mut() = view;
+    }
+
+    pub(crate) fn set_ready(&self) {
+        self.inner.ready.set(true);
+        self.inner.became_ready.notify_all();
+    }
+
+    /// Waits until core 0 has shown what exists: before that an answer could only be a lie.
+    pub(crate) async fn until_ready(&self) {
+        loop {
+            let ready = self.inner.became_ready.notified();
+            if self.inner.ready.get() {
+                return;
+            }
+            ready.await;
+        }
     }
 
     /// Looks at retention from time to time.

@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use rillway_io::{Mailbox, Runtime, Semaphore};
+use rillway_io::{Mailbox, Notify, Runtime, Semaphore};
 use rillway_log::{Error, RingRef, Storage, StorageOptions, Store, StoreOptions, TopicId};
 use rillway_meta::{Embedded, TopicState};
 
@@ -48,6 +48,8 @@ pub async fn start(rt: &Runtime, start: Start) -> Result<(Shard, Option<Storage>
             options,
             store,
             view: RefCell::new(Arc::new(View::default())),
+            ready: Cell::new(false),
+            became_ready: Notify::new(),
             controller: RefCell::new(None),
             topics: Semaphore::new(1),
             producer_ids: Cell::new((0, 0)),
@@ -60,6 +62,7 @@ pub async fn start(rt: &Runtime, start: Start) -> Result<(Shard, Option<Storage>
     if core == CONTROLLER {
         shard.open_metadata().await?;
     }
+    shard.until_ready().await;
     shard.spawn_retention();
     Ok((shard, storage))
 }
@@ -121,6 +124,9 @@ impl Shard {
         }
         self.publish(meta.image()).await;
         self.report_differences(&meta).await;
+        for core in 0..self.cores() {
+            let _ = self.on(core, |shard: Shard| async move { shard.set_ready() }).await;
+        }
         Ok(())
     }
 

@@ -405,6 +405,7 @@ impl DirectFile {
     }
 
     pub(crate) async fn allocate(&self, pos: u64, len: u64) -> Result<()> {
+        self.check_writable("fallocate")?;
         let device = &self.descriptor.disk.device;
         let delay = device.delay(|f| f.name_delay);
         if pos.checked_add(len).is_none() {
@@ -420,6 +421,7 @@ impl DirectFile {
     }
 
     pub(crate) async fn truncate(&self, len: u64) -> Result<()> {
+        self.check_writable("truncate")?;
         let device = &self.descriptor.disk.device;
         let delay = device.delay(|f| f.name_delay);
         self.run("truncate", delay, true, move |fs, ino| {
