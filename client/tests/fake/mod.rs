@@ -30,6 +30,9 @@ pub(crate) struct Chances {
     pub(crate) garbage: u64,
 }
 
+/// Base sequence, last sequence and offset of a batch.
+type Known = (i32, i32, i64);
+
 /// One partition.
 #[derive(Default)]
 pub(crate) struct Partition {
@@ -37,8 +40,8 @@ pub(crate) struct Partition {
     epoch: Cell<i32>,
     log: RefCell<Vec<u8>>,
     next: Cell<i64>,
-    /// By producer id: base sequence, last sequence and offset of the last five batches.
-    producers: RefCell<BTreeMap<i64, Vec<(i32, i32, i64)>>>,
+    /// By producer id, the last five batches.
+    producers: RefCell<BTreeMap<i64, Vec<Known>>>,
     appended: Notify,
 }
 
