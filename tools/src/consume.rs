@@ -166,13 +166,13 @@ impl Download {
             self.take(&fetched.at, &data).await?;
             self.positions.insert(fetched.at.clone(), data.next);
             self.end(&fetched.at, data.next);
-            for at in self.reorder.pause()? {
-                self.client.unassign(&at);
-            }
             for at in self.reorder.resume() {
                 if let Some(next) = self.positions.get(&at) {
                     self.client.assign(at, *next);
                 }
+            }
+            for at in self.reorder.pause()? {
+                self.client.unassign(&at);
             }
             if let Some(sink) = &mut self.sink {
                 sink.hand_over().await;

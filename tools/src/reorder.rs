@@ -91,32 +91,31 @@ impl Reorder {
             return Ok(Vec::new());
         }
         let next = self.next;
+        let is_ahead = |p: &Progress| p.last.is_some_and(|last| last > next);
         let mut paused = Vec::new();
         for (at, progress) in &mut self.partitions {
-            if !progress.paused && !progress.ended && progress.last.is_some_and(|last| last > next)
-            {
+            if !progress.paused && !progress.ended && is_ahead(progress) {
                 progress.paused = true;
                 paused.push(at.clone());
             }
         }
-        if self.partitions.values().all(|p| p.paused || p.ended) {
+        if self.partitions.values().all(|p| p.ended || is_ahead(p)) {
             return Err(self.missing("all partitions are beyond it"));
         }
         Ok(paused)
     }
 
-    /// The partitions to go on with.
+    /// The partitions to go on with: all of them when the buffer is nearly empty, and always those that are no longer
+    /// ahead, since one of them has the chunk that is missing now.
     pub(crate) fn resume(&mut self) -> Vec<TopicPartition> {
-        if self.buffered > self.limit / 8 {
-            return Vec::new();
-        }
-        let paused = self.partitions.iter_mut().filter(|(_, p)| p.paused);
-        paused
-            .map(|(at, progress)| {
-                progress.paused = false;
-                at.clone()
-            })
-            .collect()
+        let (next, empty) = (self.next, self.buffered <= self.limit / 8);
+        let is_due = |p: &Progress| p.paused && (empty || p.last.is_none_or(|last| last < next));
+        let due = self.partitions.iter_mut().filter(|(_, p)| is_due(p));
+        due.map(|(at, progress)| {
+            progress.paused = false;
+            at.clone()
+        })
+        .collect()
     }
 
     /// Everything was read: nothing may be left.
@@ -193,6 +192,25 @@ mod tests {
             while reorder.pop().is_some() {}
         }
         assert_eq!(reorder.resume(), [at(1)]);
+    }
+
+    #[test]
+    fn a_partition_that_waited_goes_on_when_the_missing_chunk_is_its_own() {
+        let mut reorder = Reorder::new(40, (0..2).map(at));
+        for index in [1, 3, 5] {
+            reorder.push(&at(1), index, chunk()).expect("rising");
+        }
+        assert_eq!(reorder.pause().expect("partition 0 may bring it"), [at(1)]);
+        for index in [0, 2, 4, 7, 8, 9, 10] {
+            reorder.push(&at(0), index, chunk()).expect("rising");
+            while reorder.pop().is_some() {}
+        }
+        assert!(
+            reorder.buffered() > 40 / 2,
+            "the buffer alone would keep it waiting"
+        );
+        assert_eq!(reorder.resume(), [at(1)], "it has chunk 6");
+        assert_eq!(reorder.pause().expect("partition 1 may bring it"), [at(0)]);
     }
 
     #[test]

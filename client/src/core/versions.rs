@@ -1,7 +1,6 @@
 //! Which version of each API a connection speaks.
 
 use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
 
 use rillway_wire::ApiKey;
 use rillway_wire::api::api_versions;
@@ -10,18 +9,18 @@ use crate::error::{Error, Result};
 
 /// The versions this client speaks: those of the wire crate, but for what it has no use for.
 #[must_use]
-pub(super) fn spoken(api: ApiKey) -> Option<RangeInclusive<i16>> {
+pub(super) fn spoken(api: ApiKey) -> Option<(i16, i16)> {
     match api {
-        ApiKey::ApiVersions => Some(0..=3),
-        ApiKey::Metadata => Some(1..=13),
+        ApiKey::ApiVersions => Some((0, 3)),
+        ApiKey::Metadata => Some((1, 13)),
         // Version 3 is the first with batches of format v2; 12 changes transactions only.
-        ApiKey::Produce => Some(3..=11),
+        ApiKey::Produce => Some((3, 11)),
         // From 13 on topics have ids instead of names.
-        ApiKey::Fetch => Some(4..=12),
-        ApiKey::ListOffsets => Some(1..=7),
-        ApiKey::InitProducerId => Some(0..=4),
-        ApiKey::CreateTopics => Some(2..=7),
-        ApiKey::DeleteTopics => Some(1..=5),
+        ApiKey::Fetch => Some((4, 12)),
+        ApiKey::ListOffsets => Some((1, 7)),
+        ApiKey::InitProducerId => Some((0, 4)),
+        ApiKey::CreateTopics => Some((2, 7)),
+        ApiKey::DeleteTopics => Some((1, 5)),
         _ => None,
     }
 }
@@ -50,17 +49,13 @@ impl Versions {
     /// # Errors
     /// [`Error::Unsupported`] when there is none.
     pub(super) fn pick(&self, api: ApiKey) -> Result<i16> {
-        let ours = spoken(api).unwrap_or(1..=0);
+        let ours = spoken(api).unwrap_or((-1, -1));
         let theirs = self.ranges.get(&api.code()).copied();
         theirs
-            .map(|(min, max)| (min.max(*ours.start()), max.min(*ours.end())))
+            .map(|(min, max)| (min.max(ours.0), max.min(ours.1)))
             .filter(|(min, max)| min <= max)
             .map(|(_, max)| max)
-            .ok_or(Error::Unsupported {
-                api,
-                ours: (*ours.start(), *ours.end()),
-                theirs,
-            })
+            .ok_or(Error::Unsupported { api, ours, theirs })
     }
 }
 
