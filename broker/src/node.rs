@@ -115,6 +115,7 @@ impl Core {
             task.cancel();
         }
         self.context.stop().await;
+        self.shard.quiet().await;
         self.shard.stop().await.map_err(|e| e.to_string())
     }
 }

@@ -35,7 +35,6 @@ pub(crate) struct Pending {
     entries: u32,
     effects: Vec<Effect>,
     mark: bool,
-    pub next_producer_id: i64,
 }
 
 impl Pending {
@@ -46,7 +45,7 @@ impl Pending {
     fn with_capacity(capacity: usize) -> Pending {
         let mut frame = AppendBuffer::with_capacity(capacity);
         frame.extend(&[0; FRAME_HEADER]);
-        Pending { frame, entries: 0, effects: Vec::new(), mark: false, next_producer_id: 0 }
+        Pending { frame, entries: 0, effects: Vec::new(), mark: false }
     }
 
     fn payload(&self) -> usize {

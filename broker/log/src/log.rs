@@ -135,6 +135,8 @@ pub struct Log {
     refused: RefCell<Option<String>>,
     directory_made: Cell<bool>,
     gone: RefCell<Vec<SegmentState>>,
+    /// Maintenance writes files, or a delete renames the directory: one of them at a time.
+    pub(crate) files_turn: Semaphore,
 }
 
 impl Log {
@@ -167,6 +169,7 @@ impl Log {
             refused: RefCell::new(None),
             directory_made: Cell::new(false),
             gone: RefCell::new(Vec::new()),
+            files_turn: Semaphore::new(1),
             state: RefCell::new(State {
                 flushed,
                 assigned,
@@ -575,7 +578,13 @@ impl Log {
         let path = self.dir.join(crate::directory::log_file(segment, compaction));
         let options = rillway_io::OpenOptions { write, create, ..Default::default() };
         let file = store.rt.disk().open(&path, options).await.map_err(|e| {
-            if e.is_not_found() { self.refuse(format!("{} is missing", path.display())) } else { Error::from(e) }
+            if e.is_not_found() && !self.is_deleted() {
+                self.refuse(format!("{} is missing", path.display()))
+            } else if e.is_not_found() {
+                Error::Closed
+            } else {
+                self.no_room(store, e, &path)
+            }
         })?;
         let mut state = self.state.borrow_mut();
         Ok(state.files.entry(segment).or_insert(file).clone())
@@ -590,23 +599,35 @@ impl Log {
         let disk = store.rt.disk();
         let identity = crate::directory::partition_metadata(self.id.topic);
         let path = self.dir.join("partition.metadata");
-        match crate::directory::read_optional(&disk, &path).await {
-            Ok(Some(found)) if found == identity.as_bytes() => {}
-            Ok(Some(_)) => {
+        let found = crate::directory::read_optional(&disk, &path).await?;
+        if found.as_deref() == Some(identity.as_bytes()) {
+            self.directory_made.set(true);
+            return Ok(());
+        }
+        let made = async {
+            if found.is_some() {
                 let away = self.dir.with_file_name(format!("stray-{:016x}-delete", store.rt.random_u64()));
                 tracing::warn!("{} belongs to another topic id; renamed to {}", self.dir.display(), away.display());
                 disk.rename(&self.dir, &away).await?;
-                disk.create_dir_all(&self.dir).await?;
-                disk.write_file(&path, identity.as_bytes()).await?;
             }
-            Ok(None) => {
-                disk.create_dir_all(&self.dir).await?;
-                disk.write_file(&path, identity.as_bytes()).await?;
-            }
-            Err(e) => return Err(e),
-        }
+            disk.create_dir_all(&self.dir).await?;
+            // By rename, so that a half-written one is never taken for another topic's.
+            let temporary = path.with_extension("tmp");
+            disk.write_file(&temporary, identity.as_bytes()).await?;
+            disk.rename(&temporary, &path).await
+        };
+        made.await.map_err(|e| self.no_room(store, e, &path))?;
         self.directory_made.set(true);
         Ok(())
+    }
+
+    /// An error of a call that may find the disk full, which is a state that is served and not a failure.
+    fn no_room(&self, store: &Inner, e: rillway_io::Error, path: &std::path::Path) -> Error {
+        if !e.is_no_space() {
+            return e.into();
+        }
+        store.went_full();
+        Error::NoSpace { path: store.reference.dir.clone(), what: format!("making {}", path.display()) }
     }
 
     pub(crate) async fn close_files(&self) {

@@ -143,7 +143,7 @@ impl Inner {
                 match self.destage_segment(&log, segment, from, to).await {
                     Ok(()) => written.push(Written { log: Rc::clone(&log), segment, to }),
                     // A partition that is refused, or being deleted, keeps its bytes in the ring's checkpoint.
-                    Err(Error::Partition { .. }) => {}
+                    Err(Error::Partition { .. } | Error::Closed) => {}
                     // So does one whose segment has no room: a start on a full disk, whose ranges a power cut took.
                     Err(Error::NoSpace { .. }) => self.went_full(),
                     Err(e) => return Err(e),
@@ -155,6 +155,15 @@ impl Inner {
     }
 
     async fn destage_segment(self: &Rc<Self>, log: &Rc<Log>, segment: i64, from: u64, to: u64) -> Result<()> {
+        let _files = log.files_turn.acquire(1).await;
+        self.write_segment(log, segment, from, to).await
+    }
+
+    /// The caller holds the turn of the log's files.
+    async fn write_segment(self: &Rc<Self>, log: &Rc<Log>, segment: i64, from: u64, to: u64) -> Result<()> {
+        if log.is_deleted() {
+            return Err(Error::Closed);
+        }
         log.extend(self, segment, to).await?;
         let file = log.segment_file(self, segment, true).await?;
         let slices = match log.state().tails.get(&segment) {
@@ -266,7 +275,7 @@ impl Inner {
             for segment in log.rolled() {
                 match self.prepare_seal(&log, &segment).await {
                     Ok(meta_crc) => ready.push((Rc::clone(&log), segment, meta_crc)),
-                    Err(Error::Partition { .. }) => {}
+                    Err(Error::Partition { .. } | Error::Closed) => {}
                     Err(e) => return Err(e),
                 }
             }
@@ -292,8 +301,12 @@ impl Inner {
 
     async fn prepare_seal(self: &Rc<Self>, log: &Rc<Log>, segment: &SegmentState) -> Result<u32> {
         let whole = block_down(segment.length);
+        let _files = log.files_turn.acquire(1).await;
+        if log.is_deleted() {
+            return Err(Error::Closed);
+        }
         if segment.durable < whole {
-            self.destage_segment(log, segment.base, segment.durable, whole).await?;
+            self.write_segment(log, segment.base, segment.durable, whole).await?;
         }
         let file = log.segment_file(self, segment.base, true).await?;
         let rest = match log.state().tails.get(&segment.base) {

@@ -110,7 +110,9 @@ pub(crate) struct Inner {
     pub(crate) ring: RefCell<Ring>,
     pub(crate) logs: RefCell<BTreeMap<PartitionId, Rc<Log>>>,
     pub(crate) deletions: RefCell<Vec<Deletion>>,
+    /// Flushed; `assigned_producer_id` is ahead of it by what is in frames that are not committed.
     pub(crate) next_producer_id: Cell<i64>,
+    pub(crate) assigned_producer_id: Cell<i64>,
     pub(crate) pending: RefCell<Pending>,
     /// Sequence of the first frame whose effects are not applied.
     pub(crate) committed: Cell<Sequence>,
@@ -193,6 +195,7 @@ impl Store {
             logs: RefCell::new(BTreeMap::new()),
             deletions: RefCell::new(deletions),
             next_producer_id: Cell::new(next_producer_id),
+            assigned_producer_id: Cell::new(next_producer_id),
             pending: RefCell::new(Pending::new()),
             turn: Semaphore::new(1),
             work: Notify::new(),
@@ -281,6 +284,8 @@ impl Store {
             return Ok(false);
         };
         let _turn = log.begin_delete().await;
+        // Maintenance is not in its files from here on, or it would make the directory anew behind the rename.
+        let _files = log.files_turn.acquire(1).await;
         let entry = Entry::Delete { partition: log.reference() };
         self.inner.reserve(entry.encoded_len(), 0).await?;
         self.inner.push(&entry, Effect::Delete(Rc::clone(&log))).wait().await?;
@@ -294,9 +299,9 @@ impl Store {
         let inner = &self.inner;
         let entry = Entry::ProducerIds { next: 0 };
         inner.reserve(entry.encoded_len(), 0).await?;
-        let first = inner.next_producer_id.get().max(inner.pending.borrow().next_producer_id);
+        let first = inner.assigned_producer_id.get();
         let next = first + count;
-        inner.pending.borrow_mut().next_producer_id = next;
+        inner.assigned_producer_id.set(next);
         inner.push(&Entry::ProducerIds { next }, Effect::ProducerIds(next)).wait().await?;
         Ok(first)
     }

@@ -55,6 +55,9 @@ pub(crate) struct Inner {
     /// Core 0 has read the metadata and shown it here.
     pub(crate) ready: Cell<bool>,
     pub(crate) became_ready: Notify,
+    /// Cores that take no more requests.
+    pub(crate) quiet: Cell<usize>,
+    pub(crate) became_quiet: Notify,
     /// Only on core 0.
     pub(crate) controller: RefCell<Option<Rc<Embedded>>>,
     /// Changes of topics, one at a time. Only on core 0.
@@ -135,6 +138,25 @@ impl Shard {
     /// One round of retention now.
     pub async fn enforce_retention(&self) -> Result<(), rillway_log::Error> {
         self.inner.store.enforce_retention().await
+    }
+
+    /// Says that this core takes no more requests, and waits until no core does: what was accepted there may still need
+    /// this core for its answer, and work in the mailbox of a core that is gone is never answered.
+    pub async fn quiet(&self) {
+        for core in 0..self.cores() {
+            let said = self.on(core, |shard: Shard| async move {
+                shard.inner.quiet.set(shard.inner.quiet.get() + 1);
+                shard.inner.became_quiet.notify_all();
+            });
+            let _ = said.await;
+        }
+        loop {
+            let quiet = self.inner.became_quiet.notified();
+            if self.inner.quiet.get() >= self.cores() {
+                return;
+            }
+            quiet.await;
+        }
     }
 
     /// Stops background work, commits what waits, writes a clean checkpoint. Connections are closed before.

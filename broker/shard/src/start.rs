@@ -50,6 +50,8 @@ pub async fn start(rt: &Runtime, start: Start) -> Result<(Shard, Option<Storage>
             view: RefCell::new(Arc::new(View::default())),
             ready: Cell::new(false),
             became_ready: Notify::new(),
+            quiet: Cell::new(0),
+            became_quiet: Notify::new(),
             controller: RefCell::new(None),
             topics: Semaphore::new(1),
             producer_ids: Cell::new((0, 0)),

@@ -212,7 +212,9 @@ impl Shard {
                 let logs = shard.inner.store.logs();
                 logs.iter().map(|log| (log.id(), log.leader_epoch())).collect::<Vec<_>>()
             });
-            for (id, leader_epoch) in owned.await.unwrap_or_default() {
+            // A core that is stopping: a view without its partitions would say that they do not exist.
+            let Ok(owned) = owned.await else { return };
+            for (id, leader_epoch) in owned {
                 let slot = owners.get_mut(&id.topic).and_then(|t| t.get_mut(id.index as usize));
                 if let Some(slot) = slot {
                     *slot = Some(Owner { core, leader_epoch });
