@@ -88,14 +88,14 @@ maven_libs() {
   printf '%s' "$libs"
 }
 
-# build_release: the two binaries that users run. RILLWAY_BIN names a folder with ready ones instead.
+# build_release: the two binaries that users run. BROKER_BIN names a folder with ready ones instead.
 build_release() {
-  [ -n "${RILLWAY_BIN:-}" ] && return
+  [ -n "${BROKER_BIN:-}" ] && return
   (cd "$root" && cargo build --quiet --release --package rillway --package rillway-tools)
 }
 
 # binary NAME: the path of one of ours.
-binary() { printf '%s' "${RILLWAY_BIN:-$target/release}/$1"; }
+binary() { printf '%s' "${BROKER_BIN:-$target/release}/$1"; }
 
 # The first two processors this process may run on, as a list for --cores; one where there is one.
 two_cores() {

@@ -64,6 +64,8 @@ pub struct Config {
     pub data_dir: Option<PathBuf>,
     pub listen: String,
     pub cores: Vec<usize>,
+    /// A file system that is taken although it has not been tested (see `placement`).
+    pub storage_allow: Option<String>,
     values: BTreeMap<&'static str, i64>,
 }
 
@@ -73,6 +75,7 @@ impl Default for Config {
             data_dir: None,
             listen: "127.0.0.1:9092".to_owned(),
             cores: vec![0],
+            storage_allow: None,
             values: KEYS.iter().map(|k| (k.name, k.default)).collect(),
         }
     }
@@ -91,6 +94,7 @@ impl Config {
                 self.listen = value.to_owned();
             }
             "cores" => self.cores = parse_cores(value)?,
+            "storage.allow" => self.storage_allow = Some(value.to_owned()),
             _ => {
                 let Some(key) = KEYS.iter().find(|k| k.name == name) else {
                     return Err(format!("unknown setting `{name}`{}; `rillway config` lists all of them", nearest(name)));
@@ -159,7 +163,7 @@ impl Config {
                 self.get("message.max.bytes")
             ));
         }
-        if ring % 4096 != 0 {
+        if !ring.is_multiple_of(4096) {
             return Err(format!("ring.bytes is {ring}, must be a multiple of 4096"));
         }
         let mut shard = ShardOptions {
@@ -282,7 +286,8 @@ pub fn document() -> String {
          # The same names work as `--set name=value` and as RILLWAY_NAME_WITH_UNDERSCORES=value.\n\n\
          # Where everything is kept; one directory per broker. Flag: --data-dir\n# data.dir = \"/var/lib/rillway\"\n\n\
          # Address that clients connect to. Flag: --listen\n# listen = \"127.0.0.1:9092\"\n\n\
-         # CPUs, one thread each. Flag: --cores\n# cores = \"0\"\n",
+         # CPUs, one thread each. Flag: --cores\n# cores = \"0\"\n\n\
+         # A file system without our tests to be used nevertheless: btrfs, zfs, bcachefs or overlay.\n# storage.allow = \"btrfs\"\n",
     );
     for k in KEYS {
         let unit = if k.unit.is_empty() { String::new() } else { format!(", {}", k.unit) };

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use rillway::config::{Config, document};
 
+mod check;
 mod serve;
 
 /// A Kafka-protocol broker for Linux: io_uring, one thread per core, every acknowledged record on disk.
@@ -20,6 +21,18 @@ struct Cli {
 enum Command {
     /// Start the broker.
     Serve(ServeArgs),
+    /// Tell whether this machine, and the place of the data directory, can keep the promises.
+    Check {
+        /// Where the data directory is, or will be.
+        #[arg(long, value_name = "DIR", default_value = ".")]
+        data_dir: PathBuf,
+        /// CPUs that the broker is to use.
+        #[arg(long, value_name = "CPUS", default_value = "0")]
+        cores: String,
+        /// Machine-readable output.
+        #[arg(long)]
+        json: bool,
+    },
     /// Print the documented configuration file.
     Config,
 }
@@ -75,6 +88,10 @@ fn main() -> ExitCode {
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
     let done = match Cli::parse().command {
         Command::Serve(args) => args.config().and_then(|config| serve::serve(&config)),
+        Command::Check { data_dir, cores, json } => {
+            let mut config = Config::default();
+            config.set("cores", &cores).and_then(|()| check::check(&data_dir, &config.cores, json))
+        }
         Command::Config => {
             use std::io::Write as _;
             std::io::stdout().write_all(document().as_bytes()).map_err(|e| e.to_string())

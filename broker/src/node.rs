@@ -37,7 +37,8 @@ pub fn parts(cores: usize) -> Vec<CoreParts> {
 pub struct Core {
     pub context: Context,
     pub shard: Shard,
-    listeners: Vec<Task<()>>,
+    /// The listeners and the idle watch.
+    tasks: Vec<Task<()>>,
     /// Held by core 0, for the lock.
     _storage: Option<Storage>,
 }
@@ -75,11 +76,11 @@ pub async fn start_core(rt: &Runtime, parts: CoreParts, options: &NodeOptions) -
     };
     let nodes = Nodes { broker_id: options.broker_id, ports, cluster_id: cluster_id(&shard) };
     let context = Context::new(shard.clone(), nodes, options.limits);
-    let listeners = listeners
-        .into_iter()
-        .map(|listener| rt.spawn(Class::Data, rillway_api::serve(context.clone(), listener)))
-        .collect();
-    Ok(Core { context, shard, listeners, _storage: storage })
+    let mut tasks = vec![rt.spawn(Class::Background, rillway_api::watch_idle(context.clone()))];
+    for listener in listeners {
+        tasks.push(rt.spawn(Class::Data, rillway_api::serve(context.clone(), listener)));
+    }
+    Ok(Core { context, shard, tasks, _storage: storage })
 }
 
 /// The sockets of one core. The shared port is bound once without sharing, by core 0, or a second broker would join in
@@ -110,8 +111,8 @@ fn cluster_id(shard: &Shard) -> String {
 impl Core {
     /// Takes no more requests, answers what was accepted, commits, and leaves a clean checkpoint.
     pub async fn stop(self) -> Result<(), String> {
-        for listener in self.listeners {
-            listener.cancel();
+        for task in self.tasks {
+            task.cancel();
         }
         self.context.stop().await;
         self.shard.quiet().await;

@@ -22,12 +22,13 @@ pub(crate) fn serve(config: &Config) -> Result<(), String> {
     let stopped = Arc::new(std::sync::Mutex::new(stopped.into_iter().map(Some).collect::<Vec<_>>()));
     watch_signals(stops)?;
     let ready = Arc::new(AtomicUsize::new(0));
+    let allowed = config.storage_allow.clone();
     let kernel = KernelOptions { cpus: config.cores.clone(), ..Default::default() };
     let node = start(kernel, move |rt: Runtime| {
         let core = rt.core();
         let parts = parts.take(core);
         let stop = stopped.lock().expect("nobody panics while holding it")[core].take().expect("taken once");
-        run_core(rt, parts, options.clone(), stop, Arc::clone(&ready))
+        run_core(rt, parts, options.clone(), allowed.clone(), stop, Arc::clone(&ready))
     })
     .map_err(|e| e.to_string())?;
     node.join().into_iter().collect::<Result<Vec<()>, String>>().map(|_| ())
@@ -37,10 +38,15 @@ async fn run_core(
     rt: Runtime,
     parts: rillway::node::CoreParts,
     options: NodeOptions,
+    allowed: Option<String>,
     mut stop: Inbox<()>,
     ready: Arc<AtomicUsize>,
 ) -> Result<(), String> {
-    let core = match start_core(&rt, parts, &options).await {
+    let started = match admitted(&rt, &options, allowed.as_deref()).await {
+        Ok(()) => start_core(&rt, parts, &options).await,
+        Err(e) => Err(e),
+    };
+    let core = match started {
         Ok(core) => core,
         Err(e) => {
             // The other cores would wait for this one for ever.
@@ -53,6 +59,18 @@ async fn run_core(
     }
     stop.recv().await;
     core.stop().await
+}
+
+/// Core 0 looks at the place before anything is written there.
+async fn admitted(rt: &Runtime, options: &NodeOptions, allowed: Option<&str>) -> Result<(), String> {
+    if rt.core() != 0 {
+        return Ok(());
+    }
+    let dir = &options.storage.dir;
+    let refused = |why: String| format!("--data-dir {}: {why}", dir.display());
+    rt.disk().create_dir_all(dir).await.map_err(|e| refused(e.to_string()))?;
+    let stat = rt.disk().stat_fs(dir).await.map_err(|e| refused(e.to_string()))?;
+    rillway::placement::admit(&stat, allowed).map_err(refused)
 }
 
 /// SIGTERM and SIGINT ask every core to stop; a second one, or 10 s, ends the process.

@@ -30,12 +30,12 @@ def until(seconds: float, condition, pause: float = 0.005) -> bool:
 
 
 class Rillway:
-    """Our own binary, from the folder in RILLWAY_BIN."""
+    """Our own binary, from the folder in BROKER_BIN."""
 
     quiet_until_synced = False
 
     def __init__(self, settings: list[str], mutant: str | None):
-        self.binary = os.path.join(os.environ["RILLWAY_BIN"], "rillway")
+        self.binary = os.path.join(os.environ["BROKER_BIN"], "rillway")
         self.settings = settings
         self.environment = dict(os.environ)
         if mutant:

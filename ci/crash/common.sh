@@ -37,12 +37,12 @@ crash() {
   else
     options+=(--set "$ring")
     build_release
-    RILLWAY_BIN=$(dirname "$(binary rillway)")
+    BROKER_BIN=$(dirname "$(binary rillway)")
     if [ -n "$mutant" ]; then
       options+=(--mutant "$mutant")
-      RILLWAY_BIN=$(build_mutants)
+      BROKER_BIN=$(build_mutants)
     fi
-    export RILLWAY_BIN
+    export BROKER_BIN
     # A node may come back with another number of cores.
     options+=(--cores "$(two_cores)" --cores "$(two_cores)" --cores "$(two_cores)" --cores 0)
   fi

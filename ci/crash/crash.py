@@ -105,7 +105,12 @@ class Run:
         for worker in workers:
             worker.join(40)
             self.wrong += worker.wrong
-        return ran, sum(l.records_acknowledged() for l in self.ledgers) - before
+        acknowledged = sum(l.records_acknowledged() for l in self.ledgers) - before
+        if not acknowledged:
+            # A point that put nothing at stake proves nothing.
+            ends = "; ".join(f"{w.name}: {w.ended_by or 'cut'}" for w in workers)
+            self.wrong.append(f"no record was acknowledged before the cut ({ends})")
+        return ran, acknowledged
 
     @staticmethod
     def stopped(workers) -> bool:

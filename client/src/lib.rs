@@ -1,1 +1,21 @@
-//! rillway-client
+//! A native Kafka client: produce, fetch and a few admin calls, on one core of `rillway-io`.
+//!
+//! - [`core`]: the client without sockets and clocks. Bytes and time go in; bytes, timers and results come out.
+//! - [`Client`]: the same on a [`rillway_io::Runtime`], real or simulated.
+//! - [`Config`], [`ProducerConfig`], [`FetcherConfig`]: every bound there is.
+//!
+//! Absent on purpose: consumer groups, transactions, TLS and SASL, `acks=0`, and record-level futures (deliveries come
+//! per batch, in the order of the records).
+
+mod config;
+pub mod core;
+mod error;
+mod transport;
+
+pub use config::{Acks, Address, AddressError, Config, FetcherConfig, ProducerConfig};
+pub use core::{
+    Call, CallAnswer, Delivery, Fetched, FetchedData, NewTopic, PartitionInfo, TopicInfo,
+    TopicPartition,
+};
+pub use error::{Error, Result};
+pub use transport::Client;

@@ -1,1 +1,57 @@
-fn main() {}
+//! `rillctl`: work with a Kafka-protocol broker from a shell.
+//!
+//! One file per subcommand. All of them talk through `rillway-client`, on one core that is not pinned.
+//!
+//! Exit codes, so that scripts can tell what to do: 0 done, 1 failed, 2 wrong arguments (clap's), 4 no broker could
+//! be reached, 5 what was read is damaged or incomplete.
+
+mod consume;
+mod error;
+mod figures;
+mod node;
+mod produce;
+mod reorder;
+mod sink;
+mod source;
+mod topic;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Work with a Kafka-protocol broker: files into topics and out again, and the topics themselves.
+#[derive(Debug, Parser)]
+#[command(name = "rillctl", version, about, after_help = EXIT_CODES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 done, 1 failed, 2 wrong arguments, 4 no broker could be reached, 5 damaged or incomplete data.";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Produce(produce::Args),
+    Consume(consume::Args),
+    #[command(subcommand)]
+    Topic(topic::Command),
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Produce(args) => produce::run(args),
+        Command::Consume(args) => consume::run(args),
+        Command::Topic(command) => topic::run(command),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("rillctl: {error}");
+            if let Some(advice) = error.advice() {
+                eprintln!("         {advice}");
+            }
+            ExitCode::from(error.exit_code())
+        }
+    }
+}

@@ -4,13 +4,13 @@
 //! the next request is looked at) and hands the answer-to-be to the writer; the writer waits for each and sends it. So
 //! a client may pipeline, and up to `in_flight_max` requests wait. When the client goes, what waits is cancelled.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
-use rillway_io::{Class, Conn, IoList, Notify, Permit, Semaphore};
+use rillway_io::{Class, Conn, Instant, IoList, Notify, Permit, Semaphore};
 use rillway_wire::RequestPeek;
 
 use crate::context::{Context, Request};
@@ -35,7 +35,40 @@ struct Waiting {
 struct Queue {
     waiting: RefCell<VecDeque<Waiting>>,
     more: Notify,
-    closed: std::cell::Cell<bool>,
+    closed: Cell<bool>,
+}
+
+/// What the idle watch sees of a connection.
+pub(crate) struct Life {
+    conn: Conn,
+    last: Cell<Instant>,
+    /// Requests without an answer: a client that waits is not idle (apart from Kafka, which may close during a long
+    /// join).
+    waiting: Cell<usize>,
+}
+
+impl Life {
+    fn touch(&self, context: &Context) {
+        self.last.set(context.shard().runtime().now());
+    }
+}
+
+/// Closes connections that have been idle for `connections.max.idle.ms`, with a clean FIN.
+pub(crate) async fn watch_idle(context: Context) {
+    let rt = context.shard().runtime().clone();
+    let idle = context.limits().idle;
+    loop {
+        rt.sleep(idle / 8).await;
+        let now = rt.now();
+        let mut lives = context.inner.lives.borrow_mut();
+        lives.retain(|life| life.strong_count() > 0);
+        for life in lives.iter().filter_map(Weak::upgrade) {
+            if life.waiting.get() == 0 && now - life.last.get() >= idle {
+                tracing::debug!(peer = %life.conn.peer_addr(), "closed after {idle:?} without a request");
+                life.conn.shutdown();
+            }
+        }
+    }
 }
 
 /// Serves a connection until either side closes it.
@@ -44,11 +77,17 @@ pub(crate) async fn serve(context: Context, conn: Conn) {
         conn.shutdown();
         return;
     };
+    let life = Rc::new(Life {
+        conn: conn.clone(),
+        last: Cell::new(context.shard().runtime().now()),
+        waiting: Cell::new(0),
+    });
+    context.inner.lives.borrow_mut().push(Rc::downgrade(&life));
     let queue = Rc::new(Queue::default());
     let rt = context.shard().runtime().clone();
-    let writer = rt.spawn(Class::Connection, write(context.clone(), conn.clone(), Rc::clone(&queue)));
+    let writer = rt.spawn(Class::Connection, write(context.clone(), Rc::clone(&life), Rc::clone(&queue)));
     let stop = context.inner.stop.notified();
-    let reading = read(&context, &conn, &queue);
+    let reading = read(&context, &life, &queue);
     let end = if context.inner.stopping.get() { None } else { first(reading, stop).await };
     if let Some(End::Bad(what)) = end {
         context.complain(conn.peer_addr(), &what);
@@ -76,7 +115,8 @@ async fn first<T>(work: impl Future<Output = T>, stop: impl Future<Output = ()>)
     .await
 }
 
-async fn read(context: &Context, conn: &Conn, queue: &Rc<Queue>) -> End {
+async fn read(context: &Context, life: &Rc<Life>, queue: &Rc<Queue>) -> End {
+    let conn = &life.conn;
     let mut frames = Frames::new(conn.clone());
     let slots = Semaphore::new(context.limits().in_flight_max);
     loop {
@@ -85,6 +125,8 @@ async fn read(context: &Context, conn: &Conn, queue: &Rc<Queue>) -> End {
             Ok(content) => content,
             Err(end) => return end,
         };
+        life.touch(context);
+        life.waiting.set(life.waiting.get() + 1);
         let bytes = frames.bytes(&content);
         let peek = match RequestPeek::decode(bytes) {
             Ok(peek) => peek,
@@ -110,7 +152,8 @@ async fn read(context: &Context, conn: &Conn, queue: &Rc<Queue>) -> End {
     }
 }
 
-async fn write(context: Context, conn: Conn, queue: Rc<Queue>) {
+async fn write(context: Context, life: Rc<Life>, queue: Rc<Queue>) {
+    let conn = &life.conn;
     loop {
         let more = queue.more.notified();
         let next = queue.waiting.borrow_mut().pop_front();
@@ -136,5 +179,7 @@ async fn write(context: Context, conn: Conn, queue: Rc<Queue>) {
             conn.shutdown();
             return;
         }
+        life.touch(&context);
+        life.waiting.set(life.waiting.get() - 1);
     }
 }

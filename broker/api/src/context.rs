@@ -2,12 +2,13 @@
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use rillway_io::{Gate, Instant, Notify, Semaphore};
 use rillway_shard::Shard;
 
 use crate::advertise::Nodes;
+use crate::connection::Life;
 
 /// Limits of one core's connections.
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +56,8 @@ pub(crate) struct Inner {
     /// Memory for large requests.
     pub request_memory: Semaphore,
     pub connections: Cell<usize>,
+    /// For the idle watch.
+    pub lives: RefCell<Vec<Weak<Life>>>,
     /// Closes when the broker stops.
     pub gate: Gate,
     pub stopping: Cell<bool>,
@@ -72,6 +75,7 @@ impl Context {
                 request_memory: Semaphore::new(limits.request_memory.max(limits.request_bytes_max)),
                 limits,
                 connections: Cell::new(0),
+                lives: RefCell::new(Vec::new()),
                 gate: Gate::new(),
                 stopping: Cell::new(false),
                 stop: Notify::new(),
@@ -121,7 +125,7 @@ impl Context {
 
 /// What a handler knows of the request beside its body.
 #[derive(Clone)]
-pub struct Request {
+pub(crate) struct Request {
     pub context: Context,
     pub version: i16,
     pub correlation_id: i32,

@@ -4,7 +4,7 @@ use rillway_shard::{PartitionError, TopicError};
 use rillway_wire::ErrorCode;
 
 /// Code of a partition's error.
-pub fn partition(e: &PartitionError) -> ErrorCode {
+pub(crate) fn partition(e: &PartitionError) -> ErrorCode {
     match e {
         PartitionError::UnknownPartition => ErrorCode::UnknownTopicOrPartition,
         PartitionError::OffsetOutOfRange { .. } => ErrorCode::OffsetOutOfRange,
@@ -21,7 +21,7 @@ pub fn partition(e: &PartitionError) -> ErrorCode {
 }
 
 /// Code of the controller's error.
-pub fn topic(e: &TopicError) -> ErrorCode {
+pub(crate) fn topic(e: &TopicError) -> ErrorCode {
     match e {
         TopicError::Exists(_) => ErrorCode::TopicAlreadyExists,
         TopicError::Unknown(_) => ErrorCode::UnknownTopicOrPartition,

@@ -5,9 +5,8 @@
 //!
 //! Absent on purpose: files, segments, other cores; `shard` has the doors.
 
-pub mod apis;
-
 mod advertise;
+mod apis;
 mod connection;
 mod context;
 mod dispatch;
@@ -18,5 +17,5 @@ mod versions;
 
 pub use advertise::{Advertised, Nodes};
 pub use context::{Context, Limits};
-pub use listener::{Listener, serve};
+pub use listener::{Listener, serve, watch_idle};
 pub use versions::SERVED;

@@ -8,6 +8,11 @@ use crate::context::Context;
 /// A socket that is bound already.
 pub struct Listener(pub Acceptor);
 
+/// Closes idle connections of this core, for as long as it is polled.
+pub async fn watch_idle(context: Context) {
+    connection::watch_idle(context).await;
+}
+
 /// Accepts until the broker stops.
 pub async fn serve(context: Context, listener: Listener) {
     let rt = context.shard().runtime().clone();

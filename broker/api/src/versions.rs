@@ -33,7 +33,7 @@ pub const SERVED: &[Served] = &[
 ];
 
 /// The row of an API, if a version of it is advertised.
-pub fn find(key: i16, version: i16) -> Option<Served> {
+pub(crate) fn find(key: i16, version: i16) -> Option<Served> {
     let api = ApiKey::from_code(key)?;
     SERVED.iter().copied().find(|s| s.api == api && (s.min..=s.max).contains(&version))
 }

@@ -119,7 +119,7 @@ impl Conn {
     }
 
     /// Sends all of the list, in order. Several senders wait for each other. If it fails, or its future is
-    /// dropped, with part of the list sent, the connection is shut down: nobody could make sense of the rest.
+    /// dropped after its turn has come, the connection is shut down: the peer could make no sense of the rest.
     pub async fn send(&self, list: IoList) -> Result<()> {
         let _turn = self.inner.sending.acquire(1).await;
         let mut guard = SendGuard {

@@ -215,6 +215,9 @@ conforms! {
         disk.write_file(&path, b"abc").await.expect("write_file");
         let cut = disk.open(&path, create().truncate(true)).await.expect("open");
         assert_eq!(cut.len().await.expect("len"), 0);
+        let reader = disk.open(&path, OpenOptions::new()).await.expect("open");
+        let refused = reader.write_at(Chunk::copy_from(&[1; BLOCK]), 0).await;
+        assert_eq!(refused.expect_err("not for writing").source.raw_os_error(), Some(9), "EBADF");
         let below = disk.open(&path.join("g"), create()).await.expect_err("not a directory");
         assert_eq!(below.kind(), ErrorKind::NotADirectory, "{below}");
     };
@@ -583,22 +586,25 @@ conforms! {
                 self.0.set(self.0.get() + 1);
             }
         }
-        let counting = |n: u64| {
+        let counting = |wait: Duration| {
             let (own, ran, guard) = (rt.clone(), Rc::clone(&ran), OnDrop(Rc::clone(&gone)));
             rt.spawn(Class::Background, async move {
-                own.sleep(Duration::from_millis(n)).await;
+                own.sleep(wait).await;
                 ran.set(ran.get() + 1);
                 drop(guard);
             })
         };
-        counting(5).detach();
-        let cancelled = counting(5);
+        let cancelled = counting(Duration::from_secs(3_600));
         rt.sleep(Duration::from_millis(1)).await;
+        assert_eq!(gone.get(), 0);
         cancelled.cancel();
         assert_eq!(gone.get(), 1, "its future is dropped at once");
         assert_eq!(cancelled.await, None);
-        let finished = counting(1);
-        rt.sleep(Duration::from_millis(50)).await;
+        counting(Duration::from_millis(1)).detach();
+        let finished = counting(Duration::from_millis(1));
+        while ran.get() < 2 {
+            rt.sleep(Duration::from_millis(1)).await;
+        }
         finished.cancel();
         assert_eq!(finished.await, Some(()));
         assert_eq!((ran.get(), gone.get()), (2, 3));

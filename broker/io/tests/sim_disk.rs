@@ -593,6 +593,29 @@ fn the_nth_flush_fails_and_so_does_the_nth_write() {
 }
 
 #[test]
+fn a_syncfs_that_lies_is_found_out_by_the_next_flush() {
+    let kept = count(|world| {
+        world.set_faults(Faults {
+            syncfs_lies: Some(1),
+            ..Faults::default()
+        });
+        live(world, |rt| async move {
+            let (file, ring) = (prepared(&rt, "/f").await, prepared(&rt, "/r").await);
+            let anchor = rt.disk().anchor(path("/")).await.expect("anchor");
+            file.write_at(filled(7, 4), 0).await.expect("write");
+            anchor.syncfs().await.expect("it lies");
+            ring.fdatasync().await.expect_err("a flush does not");
+            ring.write_at(filled(1, 1), 0)
+                .await
+                .expect_err("nor does a write");
+        });
+        world.power_cut(NODE);
+        holds(&read_all(world, "/f").expect("there"), 0..4, 7)
+    });
+    assert_both(kept);
+}
+
+#[test]
 fn a_full_disk_refuses_writes_and_allocations_until_something_is_removed() {
     let world = World::new(5);
     world.set_faults(Faults {

@@ -12,7 +12,9 @@ use rillway_io::kernel::{self, KernelOptions};
 use rillway_io::{Class, Inbox, Mailbox, Runtime, mailbox};
 
 const ROUND_TRIPS: usize = 30_000;
-const RUNS: usize = 6;
+const RUNS: usize = 4;
+const STARTERS: usize = 16;
+const STARTS: usize = 60;
 const LIMIT: Duration = Duration::from_secs(120);
 
 type Ends = Arc<Mutex<Option<(Mailbox<usize>, Inbox<usize>)>>>;
@@ -86,4 +88,33 @@ fn two_cores_answer_each_other_without_a_stall() {
         );
         assert_eq!(reached, ROUND_TRIPS, "run {run}");
     }
+}
+
+#[test]
+fn executors_start_on_a_cpu_they_fight_for() {
+    // Without a heartbeat yet, an executor that is descheduled in its first round sleeps for ever. Sixteen
+    // threads that start executors on one CPU bring that about every few hundred starts.
+    let started = Arc::new(AtomicUsize::new(0));
+    let (finished, wait) = std::sync::mpsc::channel();
+    for _ in 0..STARTERS {
+        let (started, finished) = (Arc::clone(&started), finished.clone());
+        std::thread::spawn(move || {
+            for _ in 0..STARTS {
+                let node = kernel::start(KernelOptions::default(), |rt| async move { rt.core() });
+                assert_eq!(node.expect("io_uring works here").join(), [0]);
+                started.fetch_add(1, Ordering::Relaxed);
+            }
+            // The watchdog may have given up.
+            let _ = finished.send(());
+        });
+    }
+    for _ in 0..STARTERS {
+        let result = wait.recv_timeout(LIMIT);
+        assert!(
+            result.is_ok(),
+            "a start hangs after {}",
+            started.load(Ordering::Relaxed)
+        );
+    }
+    assert_eq!(started.load(Ordering::Relaxed), STARTERS * STARTS);
 }

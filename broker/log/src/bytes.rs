@@ -67,10 +67,6 @@ impl<'a> Take<'a> {
         Take { bytes, at: 0 }
     }
 
-    pub(crate) fn at(&self) -> usize {
-        self.at
-    }
-
     pub(crate) fn remaining(&self) -> usize {
         self.bytes.len() - self.at
     }

@@ -36,6 +36,7 @@ mod search;
 mod maintenance;
 mod retention;
 mod store;
+mod sweep;
 
 pub use entry::{Entry, ExtentEntry};
 pub use error::{Error, Result};
@@ -48,6 +49,8 @@ pub use meta::SegmentMeta;
 pub use mutant::Mutant;
 pub use read::Fetched;
 pub use search::Found;
-pub use state::{BatchInfo, PartitionState, SegmentState, SegmentStatus};
+pub use state::{
+    BatchInfo, EpochMap, IndexEntry, PartitionState, ProducerState, ProducerTable, SegmentState, SegmentStatus,
+};
 pub use storage::{RingRef, Storage, StorageOptions};
 pub use store::{Store, StoreCounters, StoreOptions};

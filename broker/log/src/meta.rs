@@ -54,10 +54,13 @@ pub(crate) fn encode(
 
     let mut body = Vec::new();
     for (kind, bytes) in &sections {
+        let start = body.len();
         body.u16(*kind);
         body.u16(0);
         body.count(bytes.len());
-        body.u32(crc32c::crc32c(bytes));
+        // Kind, flags and length are under the checksum too: a flipped flag would let a reader skip what it must know.
+        let crc = crc32c::crc32c_append(crc32c::crc32c(&body[start..]), bytes);
+        body.u32(crc);
         body.u32(0);
         body.put(bytes);
         body.resize(body.len().next_multiple_of(8), 0);
@@ -124,14 +127,14 @@ fn parse(storage: &[u8; 16], bytes: &[u8]) -> Parse<SegmentMeta> {
         return t.fail("storage id", crate::directory::hex(owner), crate::directory::hex(storage));
     }
     for _ in 0..sections {
-        let kind = t.u16()?;
-        let flags = t.u16()?;
-        let len = t.u32()? as usize;
+        let head = t.bytes(8)?;
+        let mut h = Take::new(head);
+        let (kind, flags, len) = (h.u16()?, h.u16()?, h.u32()? as usize);
         let crc = t.u32()?;
         t.zeros(4)?;
         let body = t.bytes(len)?;
         t.zeros(len.next_multiple_of(8) - len)?;
-        let computed = crc32c::crc32c(body);
+        let computed = crc32c::crc32c_append(crc32c::crc32c(head), body);
         if crc != computed {
             return t.fail("section CRC", format!("{crc:08x}"), format!("{computed:08x}"));
         }

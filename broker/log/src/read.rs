@@ -23,6 +23,8 @@ const META_BYTES_MAX: usize = 16 << 20;
 pub struct Fetched {
     pub chunks: Vec<Chunk>,
     pub bytes: usize,
+    /// How many of them had to be read from a file, into memory of their own.
+    pub from_file: usize,
     /// Flushed end when it was read.
     pub end: i64,
     pub log_start: i64,
@@ -141,8 +143,15 @@ impl Walker {
 
 impl Log {
     /// Whole batches from the one that holds `offset` on: as many as fit `max_bytes`, and the first one whatever its
-    /// size if `at_least_one` (KIP-74). Up to the end of one segment, and at most 1 MiB from a file.
-    pub async fn read(self: &Rc<Self>, offset: i64, max_bytes: usize, at_least_one: bool) -> Result<Fetched> {
+    /// size if `at_least_one` (KIP-74). Up to the end of one segment. At most `file_bytes` are read from a file: what
+    /// is in memory already costs nothing more, what is not is a copy that lives until it is sent.
+    pub async fn read(
+        self: &Rc<Self>,
+        offset: i64,
+        max_bytes: usize,
+        at_least_one: bool,
+        file_bytes: usize,
+    ) -> Result<Fetched> {
         self.check_refused()?;
         let segment = {
             let state = self.state();
@@ -168,7 +177,10 @@ impl Log {
         let Some(first) = walker.find(offset, from).await? else {
             return Err(self.refuse(format!("offset {offset} is not in segment {}", walker.segment.base)));
         };
-        let (stop, next_offset) = self.stop(&mut walker, &first, max_bytes, at_least_one).await?;
+        let held = self.state().tails.get(&walker.segment.base).map(|t| t.start());
+        let in_memory = held.is_some_and(|start| start <= first.position);
+        let max = if in_memory { max_bytes } else { max_bytes.min(file_bytes).min(READ_BYTES_MAX) };
+        let (stop, next_offset) = stop(&mut walker, &first, max as u64, at_least_one).await?;
         let chunks = walker.bytes(first.position..stop).await?;
         if stop > first.position {
             self.remember(Hint { offset: next_offset, segment: walker.segment.base, position: stop });
@@ -176,31 +188,11 @@ impl Log {
         let state = self.state();
         Ok(Fetched {
             bytes: (stop - first.position) as usize,
+            from_file: if in_memory { 0 } else { (stop - first.position) as usize },
             chunks,
             end: state.flushed.end,
             log_start: state.flushed.log_start,
         })
-    }
-
-    /// Where to stop: the position behind the last batch that fits, and the offset behind it.
-    async fn stop(&self, walker: &mut Walker, first: &Placed, max_bytes: usize, at_least_one: bool) -> Result<(u64, i64)> {
-        let in_memory = self.state().tails.get(&walker.segment.base).is_some_and(|t| t.start() <= first.position);
-        let max = if in_memory { max_bytes } else { max_bytes.min(READ_BYTES_MAX) } as u64;
-        if walker.segment.length - first.position <= max {
-            return Ok((walker.segment.length, walker.segment.end));
-        }
-        let (mut stop, mut next) = (first.position, first.base_offset);
-        let mut batch = Some(*first);
-        while let Some(b) = batch {
-            let total = b.position + b.len - first.position;
-            if total > max && !(at_least_one && stop == first.position) {
-                break;
-            }
-            stop = b.position + b.len;
-            next = b.next_offset;
-            batch = if total < max { walker.at(stop).await? } else { None };
-        }
-        Ok((stop, next))
     }
 
     pub(crate) fn walker(self: &Rc<Self>, segment: SegmentState, window_bytes: usize) -> Result<Walker> {
@@ -236,4 +228,23 @@ impl Log {
         self.state_mut().metas.insert(segment.base, Rc::clone(&meta));
         Ok(meta)
     }
+}
+
+/// Where to stop: the position behind the last batch that fits `max`, and the offset behind it.
+async fn stop(walker: &mut Walker, first: &Placed, max: u64, at_least_one: bool) -> Result<(u64, i64)> {
+    if walker.segment.length - first.position <= max {
+        return Ok((walker.segment.length, walker.segment.end));
+    }
+    let (mut stop, mut next) = (first.position, first.base_offset);
+    let mut batch = Some(*first);
+    while let Some(b) = batch {
+        let total = b.position + b.len - first.position;
+        if total > max && !(at_least_one && stop == first.position) {
+            break;
+        }
+        stop = b.position + b.len;
+        next = b.next_offset;
+        batch = if total < max { walker.at(stop).await? } else { None };
+    }
+    Ok((stop, next))
 }

@@ -40,7 +40,7 @@ pub(crate) struct CheckpointBody {
 
 /// Creates ring and first checkpoint, and flushes both. Nothing lists the ring yet.
 pub(crate) async fn create_ring(disk: &Disk, ring: &RingRef, body: CheckpointBody, wall_ms: i64) -> Result<()> {
-    if ring.bytes < RING_BYTES_MIN || ring.bytes % BLOCK as u64 != 0 {
+    if ring.bytes < RING_BYTES_MIN || !ring.bytes.is_multiple_of(BLOCK as u64) {
         return Err(Error::Config {
             what: "ring.bytes",
             got: ring.bytes.to_string(),

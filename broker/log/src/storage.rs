@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rillway_io::{Class, Disk, FileLock, Runtime};
+use rillway_io::{Disk, FileLock, Runtime};
 
 use crate::checkpoint::{begin_record, end_record, put_deletion};
 use crate::directory::{CurrentFile, RingLine, StorageFile, read_optional, replace_file};
@@ -76,7 +76,7 @@ impl Storage {
             });
         }
         remove_unlisted(&disk, dir, &current).await?;
-        remove_leftovers(rt, dir).await?;
+        crate::sweep::deleted_directories(rt, dir);
         if current.rings.len() != options.rings {
             let to = options.rings;
             match change_rings(rt, options, store, &current).await {
@@ -159,37 +159,6 @@ async fn remove_unlisted(disk: &Disk, dir: &Path, current: &CurrentFile) -> Resu
             disk.remove_file(&dir.join("rings").join(&entry.name)).await?;
         }
     }
-    Ok(())
-}
-
-/// What the lives before renamed away and did not live to unlink. Found now, before anything new is renamed; unlinked in
-/// the background, because a large directory takes long.
-async fn remove_leftovers(rt: &Runtime, dir: &Path) -> Result<()> {
-    let disk = rt.disk();
-    let mut gone = Vec::new();
-    for entry in disk.read_dir(dir).await?.into_iter().filter(|e| e.is_dir && e.name != "rings") {
-        let path = dir.join(&entry.name);
-        if entry.name.ends_with("-delete") {
-            gone.push((path, true));
-            continue;
-        }
-        for file in disk.read_dir(&path).await? {
-            if !file.is_dir && file.name.ends_with(".deleted") {
-                gone.push((path.join(&file.name), false));
-            }
-        }
-    }
-    let task = rt.spawn(Class::Background, async move {
-        for (path, directory) in gone {
-            let removed = if directory { disk.remove_dir_all(&path).await } else { disk.remove_file(&path).await };
-            if let Err(e) = removed
-                && !e.is_not_found()
-            {
-                tracing::warn!("{}: could not be removed: {e}", path.display());
-            }
-        }
-    });
-    task.detach();
     Ok(())
 }
 

@@ -152,6 +152,7 @@ impl Store {
         inner.finish_deletions().await;
         let upkeep = rt.spawn(Class::Background, Rc::clone(inner).upkeep_loop());
         inner.tasks.borrow_mut().extend([committer, upkeep]);
+        store.sweep();
         Ok(store)
     }
 

@@ -39,10 +39,7 @@ impl Embedded {
         let config = LogConfig { retention_ms: -1, segment_bytes: 64 << 20, ..Default::default() };
         let log = store.create(id, METADATA_TOPIC, config).await?;
         let path = log.directory().join("snapshot");
-        let image = match read_snapshot(&rt.disk(), &path).await? {
-            Some(image) => image,
-            None => Image::default(),
-        };
+        let image = read_snapshot(&rt.disk(), &path).await?.unwrap_or_default();
         let embedded = Embedded {
             rt: rt.clone(),
             log,
@@ -114,7 +111,7 @@ impl Embedded {
             return Err(Error::Corrupt { offset, what });
         }
         while offset < self.log.flushed_end() {
-            let fetched = self.log.read(offset, READ_BYTES, true).await?;
+            let fetched = self.log.read(offset, READ_BYTES, true, READ_BYTES).await?;
             let bytes: Vec<u8> = fetched.chunks.iter().flat_map(|c| c.iter().copied()).collect();
             for batch in batches(&bytes) {
                 let bad = |e: rillway_wire::batch::BatchError| Error::Corrupt { offset, what: e.to_string() };

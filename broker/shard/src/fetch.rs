@@ -41,11 +41,26 @@ pub struct FetchedPartition {
     pub log_start: i64,
     pub chunks: Vec<Chunk>,
     pub bytes: usize,
+    /// Of these, bytes that were read from a file or another core into memory of their own.
+    copied: usize,
+}
+
+/// Memory of its own that one answer may take (unless its first batch alone is larger): a slow reader then holds this
+/// much, and what is cached anyway, whatever it asked for.
+const COPIED_MAX: usize = 1 << 20;
+
+/// What an answer may still take.
+#[derive(Clone, Copy)]
+struct Left {
+    bytes: usize,
+    copied: usize,
+    /// Nothing was found yet, so one whole batch comes whatever the limits (KIP-74).
+    first: bool,
 }
 
 impl FetchedPartition {
     fn failed(e: PartitionError) -> FetchedPartition {
-        FetchedPartition { result: Err(e), high_watermark: -1, log_start: -1, chunks: Vec::new(), bytes: 0 }
+        FetchedPartition { result: Err(e), high_watermark: -1, log_start: -1, chunks: Vec::new(), bytes: 0, copied: 0 }
     }
 
     fn empty(log: &Log) -> FetchedPartition {
@@ -55,6 +70,7 @@ impl FetchedPartition {
             log_start: log.log_start(),
             chunks: Vec::new(),
             bytes: 0,
+            copied: 0,
         }
     }
 }
@@ -104,23 +120,23 @@ impl Shard {
     /// One pass over all partitions, in the request's order.
     async fn read_all(&self, spec: &FetchSpec) -> Vec<FetchedPartition> {
         let mut answers = Vec::with_capacity(spec.partitions.len());
-        let mut left = spec.max_bytes;
-        let mut any = false;
+        let mut left = Left { bytes: spec.max_bytes, copied: COPIED_MAX, first: true };
         for p in &spec.partitions {
             let answer = match self.owner_of(p.id) {
                 Err(e) => FetchedPartition::failed(e),
-                Ok(core) if core == self.core() => self.read_own(p, left, !any).await,
-                Ok(core) => self.read_there(core, p, left, !any).await,
+                Ok(core) if core == self.core() => self.read_own(p, left).await,
+                Ok(core) => self.read_there(core, p, left).await,
             };
-            any |= answer.bytes > 0;
-            left = left.saturating_sub(answer.bytes);
+            left.first &= answer.bytes == 0;
+            left.bytes = left.bytes.saturating_sub(answer.bytes);
+            left.copied = left.copied.saturating_sub(answer.copied);
             answers.push(answer);
         }
         answers
     }
 
-    /// Reads a partition of this core. `first`: nothing was found yet, so one whole batch comes whatever the limits.
-    async fn read_own(&self, p: &FetchPartition, left: usize, first: bool) -> FetchedPartition {
+    /// Reads a partition of this core.
+    async fn read_own(&self, p: &FetchPartition, left: Left) -> FetchedPartition {
         let log = match self.own(p.id) {
             Ok(log) => log,
             Err(e) => return FetchedPartition::failed(e),
@@ -128,17 +144,18 @@ impl Shard {
         if let Err(e) = check_epoch(&log, p.leader_epoch) {
             return FetchedPartition::failed(e);
         }
-        let max = p.max_bytes.min(left);
-        if max == 0 && !first {
+        let max = p.max_bytes.min(left.bytes);
+        if max == 0 && !left.first {
             return FetchedPartition::empty(&log);
         }
-        match log.read(p.offset, max, first).await {
+        match log.read(p.offset, max, left.first, left.copied).await {
             Ok(found) => FetchedPartition {
                 result: Ok(()),
                 high_watermark: found.end,
                 log_start: found.log_start,
                 chunks: found.chunks,
                 bytes: found.bytes,
+                copied: found.from_file,
             },
             Err(e) => FetchedPartition {
                 high_watermark: log.flushed_end(),
@@ -148,10 +165,11 @@ impl Shard {
         }
     }
 
-    async fn read_there(&self, core: usize, p: &FetchPartition, left: usize, first: bool) -> FetchedPartition {
-        let p = *p;
+    async fn read_there(&self, core: usize, p: &FetchPartition, left: Left) -> FetchedPartition {
+        // What comes from another core is copied, so it counts as such.
+        let p = FetchPartition { max_bytes: p.max_bytes.min(left.copied), ..*p };
         let carried = self.inner.mesh.call(core, move |shard: Shard| async move {
-            let answer = shard.read_own(&p, left, first).await;
+            let answer = shard.read_own(&p, left).await;
             Carried {
                 result: answer.result,
                 high_watermark: answer.high_watermark,
@@ -166,6 +184,7 @@ impl Shard {
                 high_watermark: c.high_watermark,
                 log_start: c.log_start,
                 bytes: c.bytes.len(),
+                copied: c.bytes.len(),
                 chunks: if c.bytes.is_empty() { Vec::new() } else { vec![Chunk::copy_from(&c.bytes)] },
             },
         }

@@ -2,24 +2,24 @@
 //!
 //! Settings that were measured: no spinning; a preempt timer of 1 ms (the default of 100 ms makes a foreign wake
 //! on a busy core take 200 ms); a heartbeat timer of 5 ms, because glommio's executor can go to sleep with
-//! runnable tasks queued (kernel-notes, executor stalls); registered memory of a chosen size, since three times
+//! runnable tasks queued (kernel-notes, executor stalls; `watch` is the net below it); registered memory of a chosen size, since three times
 //! as much is pinned and RLIMIT_MEMLOCK is 8 MiB for ordinary users.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant as Clock, SystemTime};
 
 use glommio::timer::Timer;
-use glommio::{
-    ExecutorJoinHandle, GlommioError, Latency, LocalExecutorBuilder, Placement, Shares,
-    TaskQueueHandle,
-};
+use glommio::{GlommioError, Latency, LocalExecutorBuilder, Placement, Shares, TaskQueueHandle};
 
 use super::blocking::Blocking;
 use super::disk::Disk;
 use super::net::{self, Acceptor, Conn};
+use super::watch::{self, Pulse};
 use crate::error::{Error, Result};
 use crate::net::BindOptions;
 use crate::runtime::{Backend, Runtime};
@@ -33,12 +33,14 @@ const EXIT_FATAL: i32 = 3;
 const EXIT_PANIC: i32 = 101;
 /// Threads for blocking calls, per node: a slow unlink may hold one, a slow rename another.
 const BLOCKING_THREADS: usize = 4;
+/// Heartbeats a core may miss before it is interrupted.
+const MISSED_BEATS: u32 = 4;
 
 /// How to start the executors of this process.
 #[derive(Clone, Debug)]
 pub struct KernelOptions {
-    /// One executor per entry, pinned to that CPU. If an entry is listed twice or there is no such CPU, none is
-    /// pinned: so tests run two cores anywhere.
+    /// One executor per entry, pinned to that CPU. If an entry is listed twice, or is a CPU we may not run
+    /// on, none is pinned: so tests run two cores anywhere.
     pub cpus: Vec<usize>,
     /// How long a task queue may run before the others get a turn. 1 ms.
     pub preempt: Duration,
@@ -62,7 +64,7 @@ impl Default for KernelOptions {
 
 /// Running executors.
 pub struct Node<T: Send + 'static> {
-    cores: Vec<ExecutorJoinHandle<T>>,
+    cores: Vec<JoinHandle<std::io::Result<T>>>,
 }
 
 impl<T: Send + 'static> Node<T> {
@@ -71,8 +73,8 @@ impl<T: Send + 'static> Node<T> {
         self.cores
             .into_iter()
             .map(|core| {
-                core.join()
-                    .expect("it ran: a panic would have ended the process")
+                let result = core.join().expect("a panic would have ended the process");
+                result.expect("it has started: that is the only thing that fails")
             })
             .collect()
     }
@@ -99,62 +101,82 @@ where
     }
     let pinned = can_pin(&options.cpus);
     let blocking = Blocking::start(BLOCKING_THREADS)?;
+    let pulses: Vec<Arc<Pulse>> = (0..cores).map(|_| Arc::default()).collect();
+    watch::watch(&pulses, options.heartbeat * MISSED_BEATS)?;
     let began = Clock::now();
     let mut running = Vec::with_capacity(cores);
-    for (index, cpu) in options.cpus.iter().copied().enumerate() {
+    for ((index, cpu), pulse) in options.cpus.iter().copied().enumerate().zip(pulses) {
+        let error = |e| Error::new("start", e).with_detail(format!("core {index}"));
         let placement = if pinned {
             Placement::Fixed(cpu)
         } else {
             Placement::Unbound
         };
-        let (main, blocking, heartbeat) = (main.clone(), Arc::clone(&blocking), options.heartbeat);
-        let preempt = options.preempt;
-        let (ready, is_ready) = flume::bounded::<()>(1);
-        let handle = LocalExecutorBuilder::new(placement)
-            .name(&format!("core-{index}"))
+        let (main, blocking) = (main.clone(), Arc::clone(&blocking));
+        let (preempt, heartbeat) = (options.preempt, options.heartbeat);
+        let builder = LocalExecutorBuilder::new(placement)
             .io_memory(options.io_memory)
-            .preempt_timer(preempt)
-            .spawn(move || async move {
-                // The starter may have given up on another core; this one does not care.
-                let _ = ready.send(());
-                let core = Rc::new(Core::new(index, cores, began, preempt, blocking));
-                glommio::spawn_local(beat(heartbeat)).detach();
-                let runtime = Runtime {
-                    backend: Backend::Kernel(Rc::clone(&core)),
-                };
-                let task = core.spawn(Class::Data, async move { main(runtime).await });
-                task.await
-                    .expect("main is never cancelled, and its panic ends the process")
+            .preempt_timer(preempt);
+        let (ready, is_ready) = flume::bounded::<()>(1);
+        let thread = std::thread::Builder::new().name(format!("core-{index}"));
+        let handle = thread
+            .spawn(move || {
+                let executor = builder.make().map_err(io_error)?;
+                // Not before: a signal must not interrupt the registration of memory.
+                let _watched = pulse.begin();
+                Ok(executor.run(async move {
+                    // The starter is gone only if another core could not start.
+                    let _ = ready.send(());
+                    let core = Rc::new(Core::new(index, cores, began, preempt, blocking));
+                    let runtime = Runtime {
+                        backend: Backend::Kernel(Rc::clone(&core)),
+                    };
+                    let task = core.spawn(Class::Data, async move { main(runtime).await });
+                    let result = beating(heartbeat, pulse, task).await;
+                    result.expect("main is never cancelled, and its panic ends the process")
+                }))
             })
-            .map_err(|e| Error::new("start", e.into()).with_detail(format!("core {index}")))?;
+            .map_err(error)?;
         if is_ready.recv().is_err() {
-            let error = match handle.join() {
-                Ok(_) => std::io::ErrorKind::Interrupted.into(),
-                Err(e) => e.into(),
-            };
-            return Err(Error::new("start", error).with_detail(format!("core {index}")));
+            return Err(match handle.join() {
+                Ok(Err(e)) => error(e),
+                Ok(Ok(_)) | Err(_) => error(std::io::ErrorKind::Interrupted.into()),
+            });
         }
         running.push(handle);
     }
     Ok(Node { cores: running })
 }
 
-/// Whether each executor can have a CPU of its own.
+/// Polls `task` under a heartbeat, which keeps the executor from sleeping for longer than `period`.
+async fn beating<T>(period: Duration, pulse: Arc<Pulse>, mut task: Task<T>) -> Option<T> {
+    let mut timer = Timer::new(period);
+    poll_fn(|cx| {
+        pulse.beat();
+        while Pin::new(&mut timer).poll(cx).is_ready() {
+            timer = Timer::new(period);
+        }
+        Pin::new(&mut task).poll(cx)
+    })
+    .await
+}
+
+/// Whether each executor can have a CPU of its own: no CPU is listed twice, and we may run on all of them
+/// (containers and `taskset` take some away).
 fn can_pin(cpus: &[usize]) -> bool {
     let mut sorted = cpus.to_vec();
     sorted.sort_unstable();
     sorted.dedup();
+    // SAFETY: a set of CPUs is an array of integers, for which zeros are a valid value.
+    let mut allowed: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is to a live, exclusively borrowed value of the size given.
+    let got = unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut allowed) };
     sorted.len() == cpus.len()
-        && cpus
-            .iter()
-            .all(|cpu| std::path::Path::new(&format!("/sys/devices/system/cpu/cpu{cpu}")).exists())
-}
-
-/// Keeps the executor from sleeping for longer than `period`.
-async fn beat(period: Duration) {
-    loop {
-        Timer::new(period).await;
-    }
+        && got == 0
+        && cpus.iter().all(|cpu| {
+            // SAFETY: the number is within the set, which CPU_ISSET indexes without a check.
+            *cpu < libc::CPU_SETSIZE as usize && unsafe { libc::CPU_ISSET(*cpu, &allowed) }
+        })
 }
 
 /// One core of a node on this machine.

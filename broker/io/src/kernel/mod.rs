@@ -9,6 +9,7 @@ mod executor;
 mod mounts;
 pub(crate) mod net;
 pub(crate) mod syncfs;
+mod watch;
 
 pub(crate) use executor::{Core, fatal};
 pub use executor::{KernelOptions, Node, start};

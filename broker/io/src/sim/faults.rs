@@ -17,6 +17,10 @@ pub struct Faults {
     pub eio_on_flush: Option<u64>,
     /// The nth `syncfs` fails with EIO, likewise. (`only_paths` does not apply.)
     pub eio_on_syncfs: Option<u64>,
+    /// The nth `syncfs` succeeds and has done nothing, as on a file system that was shut down (storage.md
+    /// section 1); every write and flush of that disk after it fails with EIO, until the power is cut or
+    /// faults are set anew.
+    pub syncfs_lies: Option<u64>,
     /// The nth write is short: part of it is written, and it fails with `WriteZero`.
     pub short_write: Option<u64>,
     /// The nth read returns one flipped bit.
@@ -55,6 +59,7 @@ impl Default for Faults {
             eio_on_write: None,
             eio_on_flush: None,
             eio_on_syncfs: None,
+            syncfs_lies: None,
             short_write: None,
             bit_flip_on_read: None,
             eio_write_chance: 0.0,

@@ -135,14 +135,6 @@ impl ProducerTable {
         self.producers.retain(|_, p| p.last_append_ms >= expired_before_ms);
     }
 
-    /// Forgets batches at and beyond `end` (truncation).
-    pub(crate) fn trim_back(&mut self, end: i64) {
-        for p in self.producers.values_mut() {
-            p.batches.retain(|b| b.last_offset < end);
-        }
-        self.producers.retain(|_, p| !p.batches.is_empty());
-    }
-
     fn evict_idlest(&mut self) {
         let idlest = self.producers.iter().min_by_key(|(id, p)| (p.last_append_ms, **id)).map(|(id, _)| *id);
         if let Some(id) = idlest {

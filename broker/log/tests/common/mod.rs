@@ -230,7 +230,7 @@ impl Node {
         let mut out = Vec::new();
         let mut offset = log.log_start();
         while offset < log.flushed_end() {
-            let fetched = log.read(offset, 1 << 20, true).await.expect("read");
+            let fetched = log.read(offset, 1 << 20, true, 1 << 20).await.expect("read");
             assert!(fetched.bytes > 0, "nothing at offset {offset}, the log ends at {}", log.flushed_end());
             let bytes: Vec<u8> = fetched.chunks.iter().flat_map(|c| c.iter().copied()).collect();
             for found in batches(&bytes) {

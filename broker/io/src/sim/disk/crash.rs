@@ -137,6 +137,7 @@ impl Fs {
             }
         }
         self.cuts += 1;
+        self.down = false;
         self.handles.clear();
         self.busy.clear();
         self.recount();

@@ -89,6 +89,8 @@ pub(crate) struct Fs {
     pub(crate) handles: BTreeMap<HandleId, Handle>,
     pub(crate) faults: Faults,
     pub(crate) counts: Counts,
+    /// Shut down: writes and flushes fail.
+    pub(crate) down: bool,
     /// Power cuts so far; a late write of before one never lands.
     pub(crate) cuts: u64,
     next: u64,
@@ -145,6 +147,7 @@ impl Fs {
             handles: BTreeMap::new(),
             faults: Faults::default(),
             counts: Counts::default(),
+            down: false,
             cuts: 0,
             next: ROOT + 1,
             clock: 0,

@@ -75,6 +75,7 @@ impl Device {
         let mut fs = self.fs.borrow_mut();
         fs.faults = faults.clone();
         fs.counts = fs::Counts::default();
+        fs.down = false;
         if let Some(bytes) = faults.capacity {
             fs.set_capacity(bytes);
         }
@@ -280,7 +281,7 @@ pub(crate) struct SyncAnchor {
 pub(crate) struct DirectFile {
     descriptor: Rc<Descriptor>,
     path: PathBuf,
-    write: bool,
+    writable: bool,
     dsync: bool,
     flights: Gate,
 }
@@ -322,12 +323,15 @@ impl DirectFile {
         self.answer(op, done.await)
     }
 
-    /// EBADF on a descriptor that was opened for reading, as in Linux.
-    fn writable(&self, op: &'static str) -> Result<()> {
-        if self.write {
+    fn check_writable(&self, op: &'static str) -> Result<()> {
+        if self.writable {
             return Ok(());
         }
-        Err(Error::at(op, &self.path, io::Error::from_raw_os_error(libc::EBADF)))
+        Err(Error::at(
+            op,
+            &self.path,
+            io::Error::from_raw_os_error(libc::EBADF),
+        ))
     }
 
     fn answer<T>(&self, op: &'static str, answer: Option<io::Result<T>>) -> Result<T> {
@@ -339,10 +343,10 @@ impl DirectFile {
     }
 
     pub(crate) async fn write_at(&self, chunk: Chunk, pos: u64) -> Result<()> {
-        self.writable("write")?;
         let disk = &self.descriptor.disk;
         let len = chunk.len() as u64;
         let device = &disk.device;
+        self.check_writable("write")?;
         device
             .fs
             .borrow_mut()
@@ -401,7 +405,7 @@ impl DirectFile {
     }
 
     pub(crate) async fn allocate(&self, pos: u64, len: u64) -> Result<()> {
-        self.writable("fallocate")?;
+        self.check_writable("fallocate")?;
         let device = &self.descriptor.disk.device;
         let delay = device.delay(|f| f.name_delay);
         if pos.checked_add(len).is_none() {
@@ -417,7 +421,7 @@ impl DirectFile {
     }
 
     pub(crate) async fn truncate(&self, len: u64) -> Result<()> {
-        self.writable("truncate")?;
+        self.check_writable("truncate")?;
         let device = &self.descriptor.disk.device;
         let delay = device.delay(|f| f.name_delay);
         self.run("truncate", delay, true, move |fs, ino| {

@@ -36,6 +36,9 @@ pub(super) fn finish_write(fs: &mut Fs, write: Write) {
 
 fn write_result(fs: &mut Fs, write: &Write, path: &str) -> io::Result<()> {
     let len = write.bytes.get().len();
+    if fs.down {
+        return Err(eio());
+    }
     if concerns(fs, path) {
         fs.counts.writes += 1;
         let nth = Some(fs.counts.writes);
@@ -114,6 +117,9 @@ pub(super) fn land(fs: &mut Fs, ino: Ino, pos: u64, bytes: &[u8], dsync: bool) {
 
 /// A flush of one file, issued at `mark`, completes.
 pub(super) fn flush(fs: &mut Fs, ino: Ino, path: &str, mark: u64) -> io::Result<()> {
+    if fs.down {
+        return Err(eio());
+    }
     if concerns(fs, path) {
         fs.counts.flushes += 1;
         let nth = Some(fs.counts.flushes);
@@ -238,7 +244,7 @@ impl Disk {
         Ok(DirectFile {
             descriptor: Rc::new(descriptor),
             path: path.to_path_buf(),
-            write: o.write || o.create || o.create_new,
+            writable: o.write || o.create || o.create_new,
             dsync: o.dsync,
             flights: Gate::new(),
         })
@@ -445,17 +451,7 @@ impl SyncAnchor {
         let mark = device.fs.borrow().mark();
         let (sender, done) = oneshot();
         let run = Box::new(move |fs: &mut Fs| {
-            fs.counts.syncfs += 1;
-            let chance = fs.faults.eio_flush_chance;
-            let result =
-                if fs.faults.eio_on_syncfs == Some(fs.counts.syncfs) || fs.rng.chance(chance) {
-                    fs.sync_failed(mark);
-                    Err(eio())
-                } else {
-                    fs.all_synced(mark);
-                    Ok(())
-                };
-            let _ = sender.send(result);
+            let _ = sender.send(sync_all(fs, mark));
         });
         device.start(&self.disk.life, delay, Action::Other(run));
         match done.await {
@@ -463,6 +459,26 @@ impl SyncAnchor {
             None => Err(Error::new("syncfs", io::ErrorKind::Interrupted.into())),
         }
     }
+}
+
+/// A `syncfs`, issued at `mark`, completes.
+fn sync_all(fs: &mut Fs, mark: u64) -> io::Result<()> {
+    fs.counts.syncfs += 1;
+    let nth = Some(fs.counts.syncfs);
+    let chance = fs.faults.eio_flush_chance;
+    if fs.faults.syncfs_lies == nth {
+        fs.down = true;
+    }
+    if fs.down {
+        fs.sync_failed(mark);
+        return Ok(());
+    }
+    if fs.faults.eio_on_syncfs == nth || fs.rng.chance(chance) {
+        fs.sync_failed(mark);
+        return Err(eio());
+    }
+    fs.all_synced(mark);
+    Ok(())
 }
 
 /// What is in the tree, with paths.

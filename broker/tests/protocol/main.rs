@@ -1,0 +1,12 @@
+//! What clients rely on and have been burnt by, one scenario each: the whole broker in the simulated world, and a
+//! client that sends raw requests. The traps are those of Kafka's own history and of other brokers.
+
+mod client;
+
+mod connections;
+mod fetch;
+mod metadata;
+mod offsets;
+mod produce;
+mod topics;
+mod versions;

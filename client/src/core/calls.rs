@@ -1,0 +1,443 @@
+//! Questions with one answer: topics, and where a log starts and ends. Retried until they are answered or too old.
+//!
+//! ListOffsets goes to the leader of each partition, creation and deletion to the controller, the rest to anybody.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use rillway_wire::api::{create_topics, delete_topics, list_offsets, metadata};
+use rillway_wire::{ApiKey, Array, ErrorCode, Uuid};
+
+use super::TopicPartition;
+use crate::error::{Error, Result};
+
+/// A question.
+#[derive(Clone, Debug)]
+pub enum Call {
+    /// All topics, or those named. A topic that does not exist is an entry with an error.
+    Topics(Option<Vec<String>>),
+    CreateTopic(NewTopic),
+    DeleteTopic(String),
+    /// The offset of each partition at a time in milliseconds, or at [`list_offsets::EARLIEST`] or
+    /// [`list_offsets::LATEST`].
+    ListOffsets {
+        partitions: Vec<TopicPartition>,
+        timestamp: i64,
+    },
+}
+
+/// A topic to create.
+#[derive(Clone, Debug, Default)]
+pub struct NewTopic {
+    pub name: String,
+    /// -1: the broker's default.
+    pub partitions: i32,
+    /// -1: the broker's default.
+    pub replication_factor: i16,
+    pub configs: Vec<(String, String)>,
+}
+
+/// The answer to the [`Call`] of the same name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CallAnswer {
+    Topics(Vec<TopicInfo>),
+    Created,
+    Deleted,
+    /// In the order of the question. -1: no record is that young.
+    Offsets(Vec<(TopicPartition, i64)>),
+}
+
+/// What the cluster says of a topic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopicInfo {
+    pub name: String,
+    pub id: Uuid,
+    pub error: ErrorCode,
+    pub internal: bool,
+    /// By number.
+    pub partitions: Vec<PartitionInfo>,
+}
+
+/// What the cluster says of a partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartitionInfo {
+    pub index: i32,
+    pub error: ErrorCode,
+    /// -1: none.
+    pub leader: i32,
+    pub leader_epoch: i32,
+    pub replicas: Vec<i32>,
+    pub isr: Vec<i32>,
+}
+
+/// Names a call until its answer was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CallId(u64);
+
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub(super) call: Call,
+    deadline: Duration,
+    not_before: Duration,
+    /// Requests on their way.
+    asked: usize,
+    /// For ListOffsets: what is known, and what is being asked.
+    offsets: BTreeMap<TopicPartition, Offset>,
+    last: Option<Error>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Offset {
+    Unknown,
+    Asked,
+    Known(i64),
+}
+
+/// The calls of a client.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    next: u64,
+    pending: BTreeMap<CallId, Pending>,
+    done: VecDeque<(CallId, Result<CallAnswer>)>,
+}
+
+impl Calls {
+    pub(super) fn add(&mut self, call: Call, deadline: Duration) -> CallId {
+        let id = CallId(self.next);
+        self.next += 1;
+        let offsets = match &call {
+            Call::ListOffsets { partitions, .. } => partitions
+                .iter()
+                .map(|at| (at.clone(), Offset::Unknown))
+                .collect(),
+            Call::Topics(_) | Call::CreateTopic(_) | Call::DeleteTopic(_) => BTreeMap::new(),
+        };
+        let pending = Pending {
+            call,
+            deadline,
+            not_before: Duration::ZERO,
+            asked: 0,
+            offsets,
+            last: None,
+        };
+        self.pending.insert(id, pending);
+        self.finish_offsets(id);
+        id
+    }
+
+    /// The calls that have something to ask now.
+    pub(super) fn due(&self, now: Duration) -> Vec<CallId> {
+        let due = self
+            .pending
+            .iter()
+            .filter(|(_, p)| p.not_before <= now && p.has_question());
+        due.map(|(id, _)| *id).collect()
+    }
+
+    pub(super) fn get(&self, id: CallId) -> Option<&Pending> {
+        self.pending.get(&id)
+    }
+
+    pub(super) fn take_done(&mut self, id: CallId) -> Option<Result<CallAnswer>> {
+        let at = self.done.iter().position(|(done, _)| *done == id)?;
+        self.done.remove(at).map(|(_, result)| result)
+    }
+
+    pub(super) fn has_done(&self) -> bool {
+        !self.done.is_empty()
+    }
+
+    /// A request goes out; for ListOffsets, about these partitions.
+    pub(super) fn asked(&mut self, id: CallId, partitions: &[TopicPartition]) {
+        let Some(pending) = self.pending.get_mut(&id) else {
+            return;
+        };
+        pending.asked += 1;
+        for at in partitions {
+            pending.offsets.insert(at.clone(), Offset::Asked);
+        }
+    }
+
+    /// Ends a call.
+    pub(super) fn finish(&mut self, id: CallId, result: Result<CallAnswer>) {
+        if self.pending.remove(&id).is_some() {
+            self.done.push_back((id, result));
+        }
+    }
+
+    /// The request did not work, but may later.
+    pub(super) fn retry(
+        &mut self,
+        id: CallId,
+        partitions: &[TopicPartition],
+        error: Error,
+        at: Duration,
+    ) {
+        let Some(pending) = self.pending.get_mut(&id) else {
+            return;
+        };
+        pending.asked = pending.asked.saturating_sub(1);
+        pending.not_before = at;
+        pending.last = Some(error);
+        for at in partitions {
+            if let Some(offset @ Offset::Asked) = pending.offsets.get_mut(at) {
+                *offset = Offset::Unknown;
+            }
+        }
+    }
+
+    /// Ends the calls that are past their time.
+    pub(super) fn expire(&mut self, now: Duration, timeout: Duration, last: Option<&Error>) {
+        let late = self.pending.iter().filter(|(_, p)| p.deadline <= now);
+        let late: Vec<CallId> = late.map(|(id, _)| *id).collect();
+        for id in late {
+            let Some(pending) = self.pending.get(&id) else {
+                continue;
+            };
+            let last = pending.last.as_ref().or(last);
+            let error = Error::Timeout {
+                doing: pending.call.doing(),
+                after: timeout,
+                last: last.cloned().map(Box::new),
+            };
+            self.finish(id, Err(error));
+        }
+    }
+
+    /// When something becomes due by time alone.
+    pub(super) fn next_timer(&self, now: Duration) -> Option<Duration> {
+        let pending = self.pending.values();
+        pending
+            .flat_map(|p| [p.deadline, p.not_before])
+            .filter(|at| *at > now)
+            .min()
+    }
+
+    /// The answer to a Metadata request of [`Call::Topics`].
+    pub(super) fn topics(&mut self, id: CallId, answer: &metadata::Response<'_>) {
+        let mut topics: Vec<TopicInfo> = answer.topics.iter().map(topic_info).collect();
+        topics.sort_by(|a, b| a.name.cmp(&b.name));
+        self.finish(id, Ok(CallAnswer::Topics(topics)));
+    }
+
+    /// The answer to CreateTopics.
+    pub(super) fn created(
+        &mut self,
+        id: CallId,
+        answer: &create_topics::Response<'_>,
+        retry_at: Duration,
+    ) {
+        let outcome = answer
+            .topics
+            .first()
+            .map(|t| (t.error_code, t.error_message));
+        self.topic_changed(
+            id,
+            ApiKey::CreateTopics,
+            outcome,
+            CallAnswer::Created,
+            retry_at,
+        );
+    }
+
+    /// The answer to DeleteTopics.
+    pub(super) fn deleted(
+        &mut self,
+        id: CallId,
+        answer: &delete_topics::Response<'_>,
+        retry_at: Duration,
+    ) {
+        let outcome = answer
+            .responses
+            .first()
+            .map(|t| (t.error_code, t.error_message));
+        self.topic_changed(
+            id,
+            ApiKey::DeleteTopics,
+            outcome,
+            CallAnswer::Deleted,
+            retry_at,
+        );
+    }
+
+    fn topic_changed(
+        &mut self,
+        id: CallId,
+        api: ApiKey,
+        outcome: Option<(ErrorCode, Option<&str>)>,
+        answer: CallAnswer,
+        retry_at: Duration,
+    ) {
+        let Some(pending) = self.pending.get(&id) else {
+            return;
+        };
+        let Some((code, message)) = outcome else {
+            let what = "the topic".to_string();
+            return self.finish(id, Err(Error::Incomplete { api, what }));
+        };
+        let error = Error::Broker {
+            doing: pending.call.doing(),
+            code,
+            message: message.map(str::to_string),
+        };
+        match code {
+            ErrorCode::None => self.finish(id, Ok(answer)),
+            // Deleting what is not there will not get better by waiting.
+            ErrorCode::UnknownTopicOrPartition => self.finish(id, Err(error)),
+            code if code.is_retriable() => self.retry(id, &[], error, retry_at),
+            _ => self.finish(id, Err(error)),
+        }
+    }
+
+    /// The answer to a ListOffsets request about `asked`. True when leaders should be looked up again.
+    pub(super) fn offsets(
+        &mut self,
+        id: CallId,
+        asked: &[TopicPartition],
+        answer: &list_offsets::Response<'_>,
+        retry_at: Duration,
+    ) -> bool {
+        let Some(pending) = self.pending.get_mut(&id) else {
+            return false;
+        };
+        pending.asked = pending.asked.saturating_sub(1);
+        let mut refresh = false;
+        for at in asked {
+            let topic = answer.topics.iter().find(|t| t.name == &*at.topic);
+            let part = topic.and_then(|t| {
+                t.partitions
+                    .iter()
+                    .find(|p| p.partition_index == at.partition)
+            });
+            let doing = || format!("asking for an offset of {at}");
+            let error = match part {
+                Some(part) if part.error_code == ErrorCode::None => {
+                    pending
+                        .offsets
+                        .insert(at.clone(), Offset::Known(part.offset));
+                    continue;
+                }
+                Some(part) => Error::Broker {
+                    doing: doing(),
+                    code: part.error_code,
+                    message: None,
+                },
+                None => Error::Incomplete {
+                    api: ApiKey::ListOffsets,
+                    what: at.to_string(),
+                },
+            };
+            if error.code().is_some_and(ErrorCode::is_retriable) {
+                pending.offsets.insert(at.clone(), Offset::Unknown);
+                pending.not_before = retry_at;
+                pending.last = Some(error);
+                refresh = true;
+            } else {
+                self.finish(id, Err(error));
+                return false;
+            }
+        }
+        self.finish_offsets(id);
+        refresh
+    }
+
+    fn finish_offsets(&mut self, id: CallId) {
+        let Some(pending) = self.pending.get(&id) else {
+            return;
+        };
+        let Call::ListOffsets { partitions, .. } = &pending.call else {
+            return;
+        };
+        let known = |at: &TopicPartition| match pending.offsets.get(at) {
+            Some(Offset::Known(offset)) => Some((at.clone(), *offset)),
+            Some(Offset::Unknown | Offset::Asked) | None => None,
+        };
+        let all: Option<Vec<_>> = partitions.iter().map(known).collect();
+        if let Some(all) = all {
+            self.finish(id, Ok(CallAnswer::Offsets(all)));
+        }
+    }
+}
+
+impl Pending {
+    fn has_question(&self) -> bool {
+        match &self.call {
+            Call::Topics(_) | Call::CreateTopic(_) | Call::DeleteTopic(_) => self.asked == 0,
+            Call::ListOffsets { .. } => self.unknown().next().is_some(),
+        }
+    }
+
+    /// The partitions of ListOffsets that nobody was asked about.
+    pub(super) fn unknown(&self) -> impl Iterator<Item = &TopicPartition> {
+        let unknown = self
+            .offsets
+            .iter()
+            .filter(|(_, offset)| **offset == Offset::Unknown);
+        unknown.map(|(at, _)| at)
+    }
+
+    /// For how long the broker may take.
+    pub(super) fn time_left(&self, now: Duration) -> Duration {
+        self.deadline.saturating_sub(now)
+    }
+}
+
+impl Call {
+    /// As the beginning of an error message.
+    pub(super) fn doing(&self) -> String {
+        match self {
+            Self::Topics(None) => "listing topics".to_string(),
+            Self::Topics(Some(names)) => format!("looking up topic {}", names.join(", ")),
+            Self::CreateTopic(topic) => format!("creating topic {}", topic.name),
+            Self::DeleteTopic(name) => format!("deleting topic {name}"),
+            Self::ListOffsets { partitions, .. } => match partitions.first() {
+                Some(first) => format!("asking for offsets of {}", first.topic),
+                None => "asking for offsets".to_string(),
+            },
+        }
+    }
+}
+
+impl NewTopic {
+    /// As a line of CreateTopics.
+    pub(super) fn to_wire(&self) -> create_topics::Topic<'_> {
+        let configs: Array<'_, _> = self
+            .configs
+            .iter()
+            .map(|(name, value)| create_topics::Config {
+                name,
+                value: Some(value),
+            })
+            .collect();
+        create_topics::Topic {
+            name: &self.name,
+            num_partitions: self.partitions,
+            replication_factor: self.replication_factor,
+            configs,
+            ..Default::default()
+        }
+    }
+}
+
+fn topic_info(topic: metadata::Topic<'_>) -> TopicInfo {
+    let mut partitions: Vec<PartitionInfo> = topic
+        .partitions
+        .iter()
+        .map(|p| PartitionInfo {
+            index: p.partition_index,
+            error: p.error_code,
+            leader: p.leader_id,
+            leader_epoch: p.leader_epoch,
+            replicas: p.replica_nodes.iter().collect(),
+            isr: p.isr_nodes.iter().collect(),
+        })
+        .collect();
+    partitions.sort_by_key(|p| p.index);
+    TopicInfo {
+        name: topic.name.unwrap_or_default().to_string(),
+        id: topic.topic_id,
+        error: topic.error_code,
+        internal: topic.is_internal,
+        partitions,
+    }
+}

@@ -1,0 +1,129 @@
+//! What can go wrong, what to do about it, and the exit code for scripts.
+
+use std::path::PathBuf;
+
+use rillway_client::Error as ClientError;
+use rillway_wire::ErrorCode;
+use rillway_wire::batch::BatchError;
+
+pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a subcommand did not do what it was told.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    #[error("cannot start: {0}")]
+    Start(#[from] rillway_io::Error),
+    #[error("{}: {source}", path.display())]
+    File {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error("topic {0} does not exist")]
+    NoTopic(String),
+    #[error("topic {topic} has {have} partitions, not {want}")]
+    Partitions {
+        topic: String,
+        have: usize,
+        want: usize,
+    },
+    #[error("line {line} is longer than {limit} bytes")]
+    LongLine { line: u64, limit: usize },
+    #[error("{topic}-{partition}, batch at offset {offset}: {source}")]
+    Batch {
+        topic: String,
+        partition: i32,
+        offset: i64,
+        source: BatchError,
+    },
+    #[error("{failed} of {records} records were not delivered; first: {first}")]
+    Undelivered {
+        failed: u64,
+        records: u64,
+        first: ClientError,
+    },
+    #[error("chunk {expected} is missing: {what}")]
+    MissingChunk { expected: u64, what: String },
+    #[error("{topic}-{partition} has chunk {got} behind chunk {last}")]
+    ChunkOrder {
+        topic: String,
+        partition: i32,
+        last: u64,
+        got: u64,
+    },
+    #[error("offset {offset} of {topic}-{partition} is no chunk: its key is not 8 bytes long")]
+    NoChunk {
+        topic: String,
+        partition: i32,
+        offset: i64,
+    },
+}
+
+impl Error {
+    /// See the head of `main.rs`.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Client(error) if is_unreachable(error) => 4,
+            Self::Client(ClientError::Batch { .. })
+            | Self::Batch { .. }
+            | Self::MissingChunk { .. }
+            | Self::ChunkOrder { .. }
+            | Self::NoChunk { .. } => 5,
+            Self::Client(_)
+            | Self::Start(_)
+            | Self::File { .. }
+            | Self::NoTopic(_)
+            | Self::Partitions { .. }
+            | Self::LongLine { .. }
+            | Self::Undelivered { .. } => 1,
+        }
+    }
+
+    /// What to do, where that does not follow from the message.
+    pub(crate) fn advice(&self) -> Option<String> {
+        let code = match self {
+            Self::Client(error) | Self::Undelivered { first: error, .. } => error.code(),
+            _ => None,
+        };
+        let advice = match self {
+            Self::Client(error) if is_unreachable(error) => {
+                "Is the broker running, and is --bootstrap one of its addresses?"
+            }
+            Self::Client(ClientError::RecordTooLarge { .. }) => {
+                "Use smaller records (--record-bytes), or larger batches (--batch-bytes) if the topic's \
+                 max.message.bytes allows them."
+            }
+            Self::NoTopic(topic) => {
+                return Some(format!(
+                    "Create it: rillctl topic create --topic {topic} --partitions N, or produce --partitions N."
+                ));
+            }
+            Self::Partitions { .. } => "Leave --partitions out, or choose another topic.",
+            Self::LongLine { .. } => "Send the file as chunks: --record-bytes N.",
+            Self::MissingChunk { .. } => {
+                "Was the topic written by `rillctl produce --record-bytes`, and is it read --from earliest --until-end?"
+            }
+            Self::ChunkOrder { .. } => {
+                "The topic holds more than one file. Read it with --format lines, or write each file to its own topic."
+            }
+            Self::NoChunk { .. } => "Read the topic with --format lines.",
+            _ if code == Some(ErrorCode::MessageTooLarge) => {
+                "Use smaller batches: --batch-bytes, or raise max.message.bytes of the topic."
+            }
+            _ if code == Some(ErrorCode::OffsetOutOfRange) => {
+                "The log has no such offset (any more): use --from earliest."
+            }
+            _ => return None,
+        };
+        Some(advice.to_string())
+    }
+}
+
+fn is_unreachable(error: &ClientError) -> bool {
+    match error {
+        ClientError::Connect { .. } => true,
+        ClientError::Timeout { last, .. } => last.as_ref().is_some_and(|e| is_unreachable(e)),
+        _ => false,
+    }
+}

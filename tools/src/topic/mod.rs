@@ -1,0 +1,44 @@
+//! `rillctl topic`: the topics of a cluster.
+
+mod create;
+mod delete;
+mod describe;
+mod list;
+
+use std::io::Write;
+
+use crate::error::{Error, Result};
+
+/// Create, delete, list and describe topics.
+#[derive(clap::Subcommand, Clone, Debug)]
+pub(crate) enum Command {
+    Create(create::Args),
+    Delete(delete::Args),
+    List(list::Args),
+    Describe(describe::Args),
+}
+
+pub(crate) fn run(command: Command) -> Result<()> {
+    match command {
+        Command::Create(args) => create::run(args),
+        Command::Delete(args) => delete::run(args),
+        Command::List(args) => list::run(args),
+        Command::Describe(args) => describe::run(args),
+    }
+}
+
+/// Prints lines to standard output; a reader that has seen enough is no failure.
+fn print(lines: impl Iterator<Item = String>) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    for line in lines {
+        match writeln!(out, "{line}") {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => return Ok(()),
+            Err(source) => {
+                let path = "standard output".into();
+                return Err(Error::File { path, source });
+            }
+        }
+    }
+    Ok(())
+}
