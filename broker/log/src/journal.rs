@@ -138,6 +138,14 @@ impl Inner {
         }
     }
 
+    /// Whether an entry of `payload` bytes has room now. For maintenance, which must never wait for room: whoever waits in
+    /// [`Inner::reserve`] waits for maintenance.
+    pub(crate) fn has_room(&self, payload: usize) -> bool {
+        let total = self.pending.borrow().payload() + payload;
+        let ring = self.ring.borrow();
+        total + FRAME_HEADER + BLOCK <= ring.frame_bytes_max() && ring.fits(total)
+    }
+
     /// Puts an entry into the pending frame. Its room is reserved.
     pub(crate) fn push(self: &Rc<Self>, entry: &Entry<'_>, effect: Effect) -> Committed {
         let mut pending = self.pending.borrow_mut();

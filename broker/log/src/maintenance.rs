@@ -1,7 +1,7 @@
 //! What a store does beside commits: destage, checkpoint, release; seal; and the files of what was deleted.
 //!
-//! One task per store runs it, so rounds never overlap. Nothing here needs room in the ring, except SEAL, which waits
-//! for it and blocks nothing: a full ring always drains.
+//! One task per store runs it, so rounds never overlap. Nothing here needs room in the ring, except SEAL, which is put
+//! off when there is none, and never waits for it: a full ring always drains.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -287,7 +287,12 @@ impl Inner {
         for (log, segment, meta_crc) in ready {
             let (base, length) = (segment.base, segment.length);
             let entry = Entry::Seal { partition: log.reference(), segment: base, length, meta_crc };
-            self.reserve(entry.encoded_len(), 0).await?;
+            // Without room it stays rolled, and is sealed after the round that makes room.
+            if !self.has_room(entry.encoded_len()) {
+                self.pressed.set(true);
+                return Ok(true);
+            }
+            self.closed()?;
             // Deleted while we waited: its DELETE must stay its last entry.
             if log.is_deleted() {
                 continue;
