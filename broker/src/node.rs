@@ -114,6 +114,7 @@ impl Core {
         for task in self.tasks {
             task.cancel();
         }
+        self.shard.end_waits();
         self.context.stop().await;
         self.shard.quiet().await;
         self.shard.stop().await.map_err(|e| e.to_string())

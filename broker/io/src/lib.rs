@@ -11,6 +11,7 @@ mod mailbox;
 mod net;
 mod pool;
 mod runtime;
+mod semaphore;
 pub mod sim;
 mod sync;
 mod task;
@@ -22,8 +23,7 @@ pub use error::{Error, Result};
 pub use mailbox::{Closed, Inbox, Mailbox, Reply, ReplySender, TrySendError, mailbox, reply};
 pub use net::{Acceptor, BindOptions, Conn, FileRange, IoList};
 pub use runtime::Runtime;
-pub use sync::{
-    Acquire, Gate, Notified, Notify, Oneshot, OneshotSender, Pass, Permit, Semaphore, oneshot,
-};
+pub use semaphore::{Acquire, Permit, Semaphore};
+pub use sync::{Gate, Notified, Notify, Oneshot, OneshotSender, Pass, oneshot};
 pub use task::{Class, Task};
 pub use time::Instant;

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use crate::chunk::Chunk;
 use crate::disk::DirectFile;
 use crate::error::{Error, Result};
-use crate::sync::Semaphore;
+use crate::semaphore::Semaphore;
 use crate::{kernel, sim};
 
 /// Bytes of file parts in memory per connection.

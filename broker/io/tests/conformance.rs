@@ -571,6 +571,23 @@ conforms! {
         assert!(rt.now() >= past + Duration::from_millis(3));
     };
 
+    a_busy_task_that_yields_lets_timers_and_io_through on 1: |rt, dir| async move {
+        let through = Rc::new(Cell::new(0));
+        for _ in 0..2 {
+            let (own, through, path) = (rt.clone(), Rc::clone(&through), dir.join("f"));
+            rt.spawn(Class::Background, async move {
+                own.sleep(Duration::from_millis(2)).await;
+                own.disk().write_file(&path, b"x").await.expect("write_file");
+                through.set(through.get() + 1);
+            })
+            .detach();
+        }
+        // Never pending but for the yields: without them this would not end.
+        while through.get() < 2 {
+            rt.yield_now().await;
+        }
+    };
+
     a_timeout_gives_what_is_there_in_time on 1: |rt, _dir| async move {
         assert_eq!(rt.timeout(Duration::ZERO, async { 7 }).await, Some(7));
         let own = rt.clone();

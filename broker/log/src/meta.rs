@@ -165,7 +165,7 @@ mod tests {
             generation: Generation(1),
         };
         let mut segment = SegmentState::new(10);
-        segment.index.push(IndexEntry { position: 0, base_offset: 10, max_timestamp: -1 });
+        std::rc::Rc::make_mut(&mut segment.index).push(IndexEntry { position: 0, base_offset: 10, max_timestamp: -1 });
         encode(&[8; 16], partition, &segment, &ProducerTable::default(), &EpochMap::default())
     }
 

@@ -77,7 +77,7 @@ impl Log {
         if segment.status == SegmentStatus::Sealed {
             Ok(self.meta(segment).await?.index.clone())
         } else {
-            Ok(segment.index.clone())
+            Ok(Vec::clone(&segment.index))
         }
     }
 

@@ -5,6 +5,7 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::task::Poll;
 use std::time::Duration;
 
 use rillway_io::{Chunk, Class, Notify};
@@ -92,11 +93,12 @@ impl Shard {
         let mut watching = false;
         loop {
             let woken = wake.notified();
+            let stop = self.inner.stop_waits.notified();
             let answers = self.read_all(&spec).await;
             let total: usize = answers.iter().map(|a| a.bytes).sum();
             let failed = answers.iter().any(|a| a.result.is_err());
             let now = self.inner.rt.now();
-            if total >= spec.min_bytes || failed || now >= deadline {
+            if total >= spec.min_bytes || failed || now >= deadline || self.inner.stopping.get() {
                 return answers;
             }
             if !watching {
@@ -113,7 +115,7 @@ impl Shard {
             if waiting_elsewhere.get() == 0 {
                 self.watch_elsewhere(&spec, &wake, &waiting_elsewhere, deadline - now);
             }
-            self.inner.rt.timeout(deadline - now, woken).await;
+            self.inner.rt.timeout(deadline - now, either(woken, stop)).await;
         }
     }
 
@@ -198,11 +200,13 @@ impl Shard {
         log.watch(&wake);
         loop {
             let woken = wake.notified();
+            let stop = self.inner.stop_waits.notified();
             let now = self.inner.rt.now();
-            if log.flushed_end() > offset || now >= deadline || self.own(id).is_err() {
+            let over = now >= deadline || self.inner.stopping.get();
+            if log.flushed_end() > offset || over || self.own(id).is_err() {
                 return;
             }
-            self.inner.rt.timeout(deadline - now, woken).await;
+            self.inner.rt.timeout(deadline - now, either(woken, stop)).await;
         }
     }
 
@@ -227,4 +231,10 @@ impl Shard {
             drop(task);
         }
     }
+}
+
+/// Waits for whichever is first.
+async fn either(a: impl Future<Output = ()>, b: impl Future<Output = ()>) {
+    let (mut a, mut b) = (std::pin::pin!(a), std::pin::pin!(b));
+    std::future::poll_fn(|cx| if a.as_mut().poll(cx).is_ready() { Poll::Ready(()) } else { b.as_mut().poll(cx) }).await;
 }

@@ -65,6 +65,9 @@ pub(crate) struct Inner {
     /// Producer ids of this core that are reserved and not given out: next, end.
     pub(crate) producer_ids: Cell<(i64, i64)>,
     pub(crate) producer_ids_turn: Semaphore,
+    /// Waits for new records end: the node is stopping.
+    pub(crate) stopping: Cell<bool>,
+    pub(crate) stop_waits: Notify,
     pub(crate) tasks: RefCell<Vec<Task<()>>>,
 }
 
@@ -157,6 +160,12 @@ impl Shard {
             }
             quiet.await;
         }
+    }
+
+    /// Answers every fetch that waits with what there is: the node is stopping.
+    pub fn end_waits(&self) {
+        self.inner.stopping.set(true);
+        self.inner.stop_waits.notify_all();
     }
 
     /// Stops background work, commits what waits, writes a clean checkpoint. Connections are closed before.

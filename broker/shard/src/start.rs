@@ -56,6 +56,8 @@ pub async fn start(rt: &Runtime, start: Start) -> Result<(Shard, Option<Storage>
             topics: Semaphore::new(1),
             producer_ids: Cell::new((0, 0)),
             producer_ids_turn: Semaphore::new(1),
+            stopping: Cell::new(false),
+            stop_waits: rillway_io::Notify::new(),
             tasks: RefCell::new(Vec::new()),
         }),
     };

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rillway::node::{NodeOptions, Shared, start_core};
 use rillway_io::sim::World;
-use rillway_io::{Conn, IoList, Runtime};
+use rillway_io::{Conn, IoList, Notify, Runtime};
 use rillway_log::{RING_BYTES_MIN, StorageOptions};
 use rillway_wire::api::{create_topics, fetch, metadata, produce};
 use rillway_wire::batch::{BatchBuilder, Codec};
@@ -51,6 +51,43 @@ where
     F: FnOnce(Runtime) -> Fut + 'static,
     Fut: Future<Output = ()> + 'static,
 {
+    scenario_with_stop(options, |rt, _| script(rt));
+}
+
+/// The broker's SIGTERM.
+#[derive(Clone, Default)]
+pub(crate) struct Stop {
+    asked: Rc<Cell<bool>>,
+    ask: Rc<Notify>,
+    /// Cores that have stopped.
+    pub ended: Rc<Cell<usize>>,
+}
+
+impl Stop {
+    pub(crate) fn now(&self) {
+        self.asked.set(true);
+        self.ask.notify_all();
+    }
+
+    async fn wait(&self) {
+        loop {
+            let ask = self.ask.notified();
+            if self.asked.get() {
+                return;
+            }
+            ask.await;
+        }
+    }
+}
+
+/// As [`scenario_with`], for a script that stops the broker.
+pub(crate) fn scenario_with_stop<F, Fut>(options: NodeOptions, script: F)
+where
+    F: FnOnce(Runtime, Stop) -> Fut + 'static,
+    Fut: Future<Output = ()> + 'static,
+{
+    let stop = Stop::default();
+    let told = stop.clone();
     let world = World::new(7);
     let cores = options.storage.rings;
     let parts = Shared::new(cores);
@@ -58,16 +95,18 @@ where
     let serving = Rc::clone(&ready);
     let _node = world.start_node::<(), _, _>("broker", cores, move |rt| {
         let (parts, options, serving) = (parts.take(rt.core()), options.clone(), Rc::clone(&serving));
+        let stop = told.clone();
         async move {
             let core = start_core(&rt, parts, &options).await.expect("starts");
             serving.set(serving.get() + 1);
-            rt.sleep(Duration::from_secs(86_400)).await;
-            drop(core);
+            stop.wait().await;
+            core.stop().await.expect("stops");
+            stop.ended.set(stop.ended.get() + 1);
         }
     });
     world.run_until(|| ready.get() == cores, Duration::from_secs(60)).expect("the broker serves");
     let rt = world.client("client");
-    world.block_on(script(rt));
+    world.block_on(script(rt, stop));
 }
 
 /// One connection.

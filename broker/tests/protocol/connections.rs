@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use rillway_wire::api::{api_versions, fetch, metadata};
 
-use crate::client::{Client, batch, decode, fetch_request, options, produce_request, scenario, scenario_with};
+use crate::client::{
+    Client, batch, decode, fetch_request, options, produce_request, scenario, scenario_with, scenario_with_stop,
+};
 
 #[test]
 fn garbage_closes_the_connection_at_once() {
@@ -85,5 +87,42 @@ fn idle_connections_are_closed_and_waiting_ones_are_not() {
         assert!(rt.now() - before >= Duration::from_secs(2));
         let content = waiting.frame().await.expect("the wait ends with an answer");
         let _: fetch::Response<'_> = decode(&content[4..], 4);
+    });
+}
+
+#[test]
+fn a_stop_answers_parked_fetches_and_what_was_accepted_and_does_not_wait_for_them() {
+    scenario_with_stop(options(2), |rt, stop| async move {
+        let mut client = Client::connect(&rt).await;
+        client.create("t", 2).await;
+        let mut parked = Vec::new();
+        for port in [9092, 10092, 10192] {
+            let mut waiting = Client::connect_to(&rt, port).await;
+            let request = fetch_request(&[("t", 0, 0, 100), ("t", 1, 0, 100)], 100, 1, i32::MAX);
+            waiting.send(&request, 4).await;
+            parked.push(waiting);
+        }
+        let one = batch(&[b"x"]);
+        let mut half = Client::connect(&rt).await;
+        half.raw(&[0, 0, 0, 50, 0]).await;
+        rt.sleep(Duration::from_millis(100)).await;
+        for _ in 0..20 {
+            client.send(&produce_request("t", 0, &one, -1), 7).await;
+        }
+        rt.sleep(Duration::from_millis(100)).await;
+        let before = rt.now();
+        stop.now();
+        while stop.ended.get() < 2 {
+            rt.sleep(Duration::from_millis(1)).await;
+        }
+        assert!(rt.now() - before < Duration::from_secs(5), "{:?}", rt.now() - before);
+        for waiting in &mut parked {
+            waiting.frame().await.expect("a parked fetch is answered");
+            assert!(waiting.is_closed().await);
+        }
+        for _ in 0..20 {
+            client.frame().await.expect("an accepted batch is answered");
+        }
+        assert!(client.is_closed().await && half.is_closed().await);
     });
 }

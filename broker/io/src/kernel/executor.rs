@@ -1,10 +1,10 @@
 //! Executors, one per core, and `Core`, the backend of `Runtime` on one of them.
 //!
-//! Settings that were measured: no spinning; a preempt timer of 1 ms (the default of 100 ms makes a foreign wake
-//! on a busy core take 200 ms); a heartbeat timer of 5 ms, because glommio's executor can go to sleep with
+//! Settings that were measured: no spinning; a heartbeat timer of 5 ms, because glommio's executor can go to sleep with
 //! runnable tasks queued (kernel-notes, executor stalls; `watch` is the net below it); registered memory of a chosen size, since three times
 //! as much is pinned and RLIMIT_MEMLOCK is 8 MiB for ordinary users.
 
+use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -33,6 +33,12 @@ const EXIT_FATAL: i32 = 3;
 const EXIT_PANIC: i32 = 101;
 /// Threads for blocking calls, per node: a slow unlink may hold one, a slow rename another.
 const BLOCKING_THREADS: usize = 4;
+/// glommio's preempt timer, at its default. An executor that is descheduled for this long at the wrong moment goes to
+/// sleep with work to do; at 1 ms, on a busy machine, that was in every run of some seconds. So slices are
+/// measured by `Core::yield_now` instead, and this timer is left to be long.
+const PREEMPT_TIMER: Duration = Duration::from_millis(100);
+/// What a yield sleeps for: anything that is not over at once, so that the ring is polled meanwhile.
+const YIELD: Duration = Duration::from_micros(1);
 /// Heartbeats a core may miss before it is interrupted.
 const MISSED_BEATS: u32 = 4;
 
@@ -42,7 +48,7 @@ pub struct KernelOptions {
     /// One executor per entry, pinned to that CPU. If an entry is listed twice, or is a CPU we may not run
     /// on, none is pinned: so tests run two cores anywhere.
     pub cpus: Vec<usize>,
-    /// How long a task queue may run before the others get a turn. 1 ms.
+    /// How long a task may run before `Runtime::yield_now` really yields. 1 ms.
     pub preempt: Duration,
     /// Bytes of memory registered with the kernel, per executor. Three times that is pinned.
     pub io_memory: usize,
@@ -116,7 +122,7 @@ where
         let (preempt, heartbeat) = (options.preempt, options.heartbeat);
         let builder = LocalExecutorBuilder::new(placement)
             .io_memory(options.io_memory)
-            .preempt_timer(preempt);
+            .preempt_timer(PREEMPT_TIMER);
         let (ready, is_ready) = flume::bounded::<()>(1);
         let thread = std::thread::Builder::new().name(format!("core-{index}"));
         let handle = thread
@@ -186,6 +192,9 @@ pub(crate) struct Core {
     /// The same moment on all cores of the node, so that their clocks agree.
     began: Clock,
     queues: [TaskQueueHandle; 4],
+    /// How long a task may run before it yields, and when the one that runs was polled.
+    slice: Duration,
+    polled: Cell<Clock>,
     pub(super) blocking: Arc<Blocking>,
 }
 
@@ -194,23 +203,27 @@ impl Core {
         index: usize,
         cores: usize,
         began: Clock,
-        preempt: Duration,
+        slice: Duration,
         blocking: Arc<Blocking>,
     ) -> Core {
+        // No queue has a latency of its own: it would shorten the preempt timer (see there).
         let queues = Class::ALL.map(|class| {
-            let (shares, latency, name) = match class {
-                Class::Control => (1_000, Latency::Matters(preempt), "control"),
-                Class::Data => (1_000, Latency::NotImportant, "data"),
-                Class::Connection => (1_000, Latency::NotImportant, "connection"),
-                Class::Background => (100, Latency::NotImportant, "background"),
+            let (shares, name) = match class {
+                Class::Control => (1_000, "control"),
+                Class::Data => (1_000, "data"),
+                Class::Connection => (1_000, "connection"),
+                Class::Background => (100, "background"),
             };
-            glommio::executor().create_task_queue(Shares::Static(shares), latency, name)
+            let executor = glommio::executor();
+            executor.create_task_queue(Shares::Static(shares), Latency::NotImportant, name)
         });
         Core {
             index,
             cores,
             began,
             queues,
+            slice,
+            polled: Cell::new(Clock::now()),
             blocking,
         }
     }
@@ -247,18 +260,23 @@ impl Core {
     }
 
     pub(crate) fn spawn<T: 'static>(
-        &self,
+        self: &Rc<Self>,
         class: Class,
         future: impl Future<Output = T> + 'static,
     ) -> Task<T> {
-        let (task, body) = task::split(class, future, die_of);
+        let (task, mut body) = task::split(class, future, die_of);
+        let core = Rc::clone(self);
+        let timed = poll_fn(move |cx| {
+            core.polled.set(Clock::now());
+            body.as_mut().poll(cx)
+        });
         let queue = match class {
             Class::Control => self.queues[0],
             Class::Data => self.queues[1],
             Class::Connection => self.queues[2],
             Class::Background => self.queues[3],
         };
-        glommio::spawn_local_into(body, queue)
+        glommio::spawn_local_into(timed, queue)
             .expect("the queues live as long as the executor")
             .detach();
         task
@@ -284,20 +302,28 @@ impl Core {
         Timer::new(d).await;
     }
 
+    /// A sleep, not a place at the end of the queue: glommio polls the ring only when its queues are empty (or its
+    /// preempt timer has fired), and what others wait for is in the ring.
     pub(crate) async fn yield_now(&self) {
-        glommio::yield_if_needed().await;
+        if self.polled.get().elapsed() >= self.slice {
+            Timer::new(YIELD).await;
+        }
     }
 
     pub(crate) fn disk(self: &Rc<Self>) -> Disk {
         Disk::new(Rc::clone(self))
     }
 
-    pub(crate) fn bind(&self, addr: SocketAddr, options: BindOptions) -> Result<Acceptor> {
-        net::bind(addr, options)
+    pub(crate) fn bind(
+        self: &Rc<Self>,
+        addr: SocketAddr,
+        options: BindOptions,
+    ) -> Result<Acceptor> {
+        net::bind(self, addr, options)
     }
 
-    pub(crate) async fn connect(&self, addr: SocketAddr) -> Result<Conn> {
-        net::connect(addr).await
+    pub(crate) async fn connect(self: &Rc<Self>, addr: SocketAddr) -> Result<Conn> {
+        net::connect(self, addr).await
     }
 
     /// glommio says it in a log line only; the memory of a fresh buffer tells where it came from.

@@ -8,11 +8,12 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::net::{Shutdown, SocketAddr};
+use std::rc::Rc;
 
 use glommio::io::PollableFd;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::executor::io_error;
+use super::executor::{Core, io_error};
 use crate::error::{Error, Result};
 use crate::net::{BindOptions, Part};
 
@@ -39,7 +40,7 @@ fn pollable(socket: Socket) -> io::Result<PollableFd<Socket>> {
     PollableFd::new(socket).map_err(io_error)
 }
 
-pub(super) fn bind(addr: SocketAddr, options: BindOptions) -> Result<Acceptor> {
+pub(super) fn bind(core: &Rc<Core>, addr: SocketAddr, options: BindOptions) -> Result<Acceptor> {
     let listen = || -> io::Result<Acceptor> {
         let socket = stream(addr)?;
         // Only lets a restart bind while old connections are in TIME_WAIT; a live listener still refuses.
@@ -51,6 +52,7 @@ pub(super) fn bind(addr: SocketAddr, options: BindOptions) -> Result<Acceptor> {
         socket.listen(BACKLOG)?;
         let local = local_addr(&socket)?;
         Ok(Acceptor {
+            core: Rc::clone(core),
             socket: pollable(socket)?,
             local,
         })
@@ -58,7 +60,7 @@ pub(super) fn bind(addr: SocketAddr, options: BindOptions) -> Result<Acceptor> {
     listen().map_err(|e| Error::new("bind", e).with_detail(addr.to_string()))
 }
 
-pub(super) async fn connect(addr: SocketAddr) -> Result<Conn> {
+pub(super) async fn connect(core: &Rc<Core>, addr: SocketAddr) -> Result<Conn> {
     let error = |e: io::Error| Error::new("connect", e).with_detail(addr.to_string());
     let socket = pollable(stream(addr).map_err(error)?).map_err(error)?;
     match socket.get_ref().connect(&addr.into()) {
@@ -71,11 +73,12 @@ pub(super) async fn connect(addr: SocketAddr) -> Result<Conn> {
         }
         Err(e) => return Err(error(e)),
     }
-    Conn::new(socket, addr).map_err(error)
+    Conn::new(core, socket, addr).map_err(error)
 }
 
 /// See `crate::Acceptor`.
 pub(crate) struct Acceptor {
+    core: Rc<Core>,
     socket: PollableFd<Socket>,
     local: SocketAddr,
 }
@@ -94,7 +97,7 @@ impl Acceptor {
                     let peer = peer.ok_or_else(|| error(io::ErrorKind::Unsupported.into()))?;
                     socket.set_nonblocking(true).map_err(error)?;
                     let socket = pollable(socket).map_err(error)?;
-                    match Conn::new(socket, peer) {
+                    match Conn::new(&self.core, socket, peer) {
                         Ok(conn) => return Ok(conn),
                         // Reset before it was accepted: its options can no longer be set.
                         Err(_) => continue,
@@ -116,6 +119,7 @@ impl Acceptor {
 
 /// See `crate::Conn`.
 pub(crate) struct Conn {
+    core: Rc<Core>,
     socket: PollableFd<Socket>,
     peer: SocketAddr,
     local: SocketAddr,
@@ -123,10 +127,11 @@ pub(crate) struct Conn {
 }
 
 impl Conn {
-    fn new(socket: PollableFd<Socket>, peer: SocketAddr) -> io::Result<Conn> {
+    fn new(core: &Rc<Core>, socket: PollableFd<Socket>, peer: SocketAddr) -> io::Result<Conn> {
         socket.get_ref().set_tcp_nodelay(true)?;
         let local = local_addr(socket.get_ref())?;
         Ok(Conn {
+            core: Rc::clone(core),
             socket,
             peer,
             local,
@@ -148,7 +153,7 @@ impl Conn {
 
     pub(crate) async fn recv(&self, into: &mut Vec<u8>, max: usize) -> Result<usize> {
         // A sender that is never slower than us must not keep the core to itself.
-        glommio::yield_if_needed().await;
+        self.core.yield_now().await;
         into.reserve(max.min(RECV));
         loop {
             if self.shut.get() {
@@ -203,7 +208,7 @@ impl Conn {
                         sent = 0;
                         parts.pop_front();
                     }
-                    glommio::yield_if_needed().await;
+                    self.core.yield_now().await;
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     let ready = self.socket.writable().await;

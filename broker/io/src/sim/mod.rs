@@ -4,6 +4,7 @@
 //! share a disk and a fate; its disk stays when it dies. A simulated core is not a thread: code above this crate
 //! must have no thread locals, mutable statics or clocks of its own.
 
+mod conn;
 mod core;
 pub(crate) mod disk;
 mod executor;

@@ -13,10 +13,12 @@ use std::rc::{Rc, Weak};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
+pub(crate) use super::conn::Conn;
+use super::conn::{End, Item, Pipe};
 use super::executor::{Executor, Life};
 use super::rng::Rng;
 use crate::error::{Error, Result};
-use crate::net::{BindOptions, Part};
+use crate::net::BindOptions;
 use crate::sync::oneshot;
 use crate::time::nanos;
 
@@ -25,42 +27,6 @@ const BACKLOG: usize = 128;
 /// How often a connect over a cut link is tried again, and how often in all.
 const CONNECT_RETRY: u64 = 250_000_000;
 const CONNECT_TRIES: u32 = 40;
-
-enum Item {
-    Bytes(Vec<u8>),
-    End,
-    Reset,
-}
-
-/// One direction of a connection.
-struct Pipe {
-    /// Sent, not arrived: with the time of arrival.
-    flight: VecDeque<(u64, Item)>,
-    arrived: VecDeque<u8>,
-    /// Bytes in `flight` and `arrived`.
-    held: usize,
-    capacity: usize,
-    ended: bool,
-    reset: bool,
-    /// The receiving end reads no more.
-    unread: bool,
-    /// The sending end sends no more.
-    unsent: bool,
-    reader: Option<Waker>,
-    writer: Option<Waker>,
-    link: (String, String),
-}
-
-impl Pipe {
-    fn wake(&mut self) {
-        for waker in [self.reader.take(), self.writer.take()]
-            .into_iter()
-            .flatten()
-        {
-            waker.wake();
-        }
-    }
-}
 
 struct Listener {
     id: u64,
@@ -84,8 +50,8 @@ struct State {
 }
 
 pub(crate) struct Network {
-    executor: Rc<Executor>,
-    rng: RefCell<Rng>,
+    pub(super) executor: Rc<Executor>,
+    pub(super) rng: RefCell<Rng>,
     state: RefCell<State>,
 }
 
@@ -107,6 +73,10 @@ impl Network {
                 ..State::default()
             }),
         })
+    }
+
+    pub(super) fn reset_chance(&self) -> f64 {
+        self.state.borrow().reset_chance
     }
 
     pub(crate) fn configure(&self, delay: Duration, reset_chance: f64) {
@@ -322,7 +292,7 @@ impl Network {
     }
 
     /// Sends something down a pipe; it arrives after what was sent before.
-    fn dispatch(self: &Rc<Self>, pipe: &Rc<RefCell<Pipe>>, item: Item) {
+    pub(super) fn dispatch(self: &Rc<Self>, pipe: &Rc<RefCell<Pipe>>, item: Item) {
         let delay = self.delay();
         let at = {
             let mut p = pipe.borrow_mut();
@@ -410,15 +380,6 @@ impl Network {
     }
 }
 
-impl Item {
-    fn len(&self) -> usize {
-        match self {
-            Item::Bytes(bytes) => bytes.len(),
-            Item::End | Item::Reset => 0,
-        }
-    }
-}
-
 /// See `crate::Acceptor`.
 pub(crate) struct Acceptor {
     network: Rc<Network>,
@@ -464,148 +425,5 @@ impl Drop for Acceptor {
             at.map(|at| state.listeners.remove(at))
         };
         drop(gone);
-    }
-}
-
-/// One end of a connection.
-struct End {
-    network: Rc<Network>,
-    life: Rc<Life>,
-    local: SocketAddr,
-    peer: SocketAddr,
-    input: Rc<RefCell<Pipe>>,
-    output: Rc<RefCell<Pipe>>,
-    closed: Cell<bool>,
-}
-
-impl End {
-    fn close(&self) {
-        if self.closed.replace(true) {
-            return;
-        }
-        {
-            let mut input = self.input.borrow_mut();
-            input.unread = true;
-            let dropped = input.arrived.len();
-            input.arrived.clear();
-            input.held -= dropped;
-            input.wake();
-        }
-        {
-            let mut output = self.output.borrow_mut();
-            output.unsent = true;
-            output.wake();
-        }
-        self.network.dispatch(&self.output, Item::End);
-    }
-}
-
-impl Drop for End {
-    fn drop(&mut self) {
-        // The connections of a dead life were ended by its death.
-        if self.life.alive.get() {
-            self.close();
-        }
-    }
-}
-
-/// See `crate::Conn`.
-pub(crate) struct Conn {
-    end: Rc<End>,
-}
-
-impl Conn {
-    pub(crate) fn peer_addr(&self) -> SocketAddr {
-        self.end.peer
-    }
-
-    pub(crate) fn local_addr(&self) -> SocketAddr {
-        self.end.local
-    }
-
-    pub(crate) fn shutdown(&self) {
-        self.end.close();
-    }
-
-    pub(crate) async fn recv(&self, into: &mut Vec<u8>, max: usize) -> Result<usize> {
-        poll_fn(|cx| {
-            let mut p = self.end.input.borrow_mut();
-            if p.unread {
-                return Poll::Ready(Ok(0));
-            }
-            if !p.arrived.is_empty() {
-                let most = p.arrived.len().min(max);
-                let mut rng = self.end.network.rng.borrow_mut();
-                let n = if rng.below(4) == 0 {
-                    1 + rng.index(most)
-                } else {
-                    most
-                };
-                into.extend(p.arrived.drain(..n));
-                p.held -= n;
-                self.end.network.executor.record(n as u64);
-                let writer = p.writer.take();
-                writer.into_iter().for_each(Waker::wake);
-                return Poll::Ready(Ok(n));
-            }
-            if p.reset {
-                let reset = io::ErrorKind::ConnectionReset.into();
-                return Poll::Ready(Err(Error::new("recv", reset)));
-            }
-            if p.ended {
-                return Poll::Ready(Ok(0));
-            }
-            p.reader = Some(cx.waker().clone());
-            Poll::Pending
-        })
-        .await
-    }
-
-    pub(crate) async fn send(&self, parts: &mut VecDeque<Part>) -> Result<()> {
-        let chance = self.end.network.state.borrow().reset_chance;
-        if self.end.network.rng.borrow_mut().chance(chance) {
-            self.end.network.dispatch(&self.end.output, Item::Reset);
-            self.end.input.borrow_mut().reset = true;
-        }
-        while let Some(part) = parts.pop_front() {
-            let mut sent = 0;
-            while sent < part.bytes().len() {
-                sent += self.send_some(&part.bytes()[sent..]).await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Copies some of the bytes into the pipe, as many as chance and room allow.
-    async fn send_some(&self, bytes: &[u8]) -> Result<usize> {
-        let n = poll_fn(|cx| {
-            if self.end.input.borrow().reset {
-                let reset = io::ErrorKind::ConnectionReset.into();
-                return Poll::Ready(Err(Error::new("send", reset)));
-            }
-            let mut p = self.end.output.borrow_mut();
-            if p.unsent || p.unread {
-                return Poll::Ready(Err(Error::new("send", io::ErrorKind::BrokenPipe.into())));
-            }
-            let room = p.capacity - p.held;
-            if room == 0 {
-                p.writer = Some(cx.waker().clone());
-                return Poll::Pending;
-            }
-            let most = room.min(bytes.len());
-            let mut rng = self.end.network.rng.borrow_mut();
-            let n = if rng.below(4) == 0 {
-                1 + rng.index(most)
-            } else {
-                most
-            };
-            p.held += n;
-            Poll::Ready(Ok(n))
-        })
-        .await?;
-        self.end
-            .network
-            .dispatch(&self.end.output, Item::Bytes(bytes[..n].to_vec()));
-        Ok(n)
     }
 }

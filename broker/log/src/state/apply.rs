@@ -1,5 +1,7 @@
 //! The one function that changes flushed state, for the living broker and for recovery alike.
 
+use std::rc::Rc;
+
 use crate::ids::Sequence;
 use crate::limits::block_down;
 use crate::state::{BatchInfo, PartitionState, ProducerTable, SegmentState, SegmentStatus};
@@ -79,7 +81,7 @@ impl PartitionState {
                 s.status = SegmentStatus::Sealed;
                 s.durable = s.length;
                 s.meta_crc = *meta_crc;
-                s.index = Vec::new();
+                s.index = Rc::default();
             }
             Change::LogStart { offset } => {
                 if *offset > self.end || *offset < self.log_start {
@@ -148,7 +150,7 @@ impl PartitionState {
         cut.length = length;
         cut.end = end;
         cut.durable = cut.durable.min(block_down(length));
-        cut.index.retain(|e| e.position < length);
+        Rc::make_mut(&mut cut.index).retain(|e| e.position < length);
         // The largest timestamp may have been cut away. It stays as an upper bound: a search by time then reads a
         // segment in vain and goes on.
         self.end = end;

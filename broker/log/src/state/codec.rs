@@ -137,7 +137,7 @@ impl SegmentState {
             max_timestamp: t.i64()?,
             max_timestamp_offset: t.i64()?,
             meta_crc: t.u32()?,
-            index: take_index(t)?,
+            index: take_index(t)?.into(),
         };
         let n = t.count(1)?;
         let tail = t.bytes(n)?;

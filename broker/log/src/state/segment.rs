@@ -1,5 +1,7 @@
 //! A segment's row in the segment table, and the coarse index of one that is not sealed.
 
+use std::rc::Rc;
+
 use rillway_wire::batch::BatchView;
 
 use crate::limits::INDEX_INTERVAL;
@@ -72,8 +74,8 @@ pub struct SegmentState {
     /// Base offset of the batch with the largest timestamp (the first such batch).
     pub max_timestamp_offset: i64,
     pub meta_crc: u32,
-    /// Empty once sealed: then it is in `.meta`.
-    pub index: Vec<IndexEntry>,
+    /// Empty once sealed: then it is in `.meta`. Shared with whoever is reading, who need not copy it.
+    pub index: Rc<Vec<IndexEntry>>,
 }
 
 /// No timestamp: what an empty segment, and a record without one, has.
@@ -94,7 +96,7 @@ impl SegmentState {
             max_timestamp: NO_TIMESTAMP,
             max_timestamp_offset: NO_TIMESTAMP,
             meta_crc: 0,
-            index: Vec::new(),
+            index: Rc::default(),
         }
     }
 
@@ -103,7 +105,7 @@ impl SegmentState {
         assert_eq!(batch.base_offset, self.end, "batches are dense");
         let due = self.index.last().is_none_or(|last| self.length - last.position >= INDEX_INTERVAL);
         if due {
-            self.index.push(IndexEntry {
+            Rc::make_mut(&mut self.index).push(IndexEntry {
                 position: self.length,
                 base_offset: batch.base_offset,
                 max_timestamp: self.max_timestamp,
