@@ -32,6 +32,7 @@ mod journal;
 mod log;
 mod read;
 mod search;
+mod segment_files;
 
 mod maintenance;
 mod retention;

@@ -16,7 +16,7 @@ use crate::entry::{Entry, PartitionRef};
 use crate::error::{Error, Result};
 use crate::ids::{PartitionId, Sequence};
 use crate::journal::{Effect, Receipt};
-use crate::limits::{EXTEND_MAX, EXTEND_MIN, batch_bytes_max, block_up};
+use crate::limits::batch_bytes_max;
 use crate::meta::SegmentMeta;
 use crate::mutant::Mutant;
 use crate::recovery::RecoveredPartition;
@@ -108,7 +108,7 @@ pub(crate) struct State {
     /// By segment base, one for each unsealed segment.
     pub tails: BTreeMap<i64, Tail>,
     /// Up to where an unsealed segment's file is extended.
-    extended: BTreeMap<i64, u64>,
+    pub extended: BTreeMap<i64, u64>,
     pub files: BTreeMap<i64, DirectFile>,
     pub metas: BTreeMap<i64, Rc<SegmentMeta>>,
     hints: [Hint; HINTS],
@@ -133,7 +133,7 @@ pub struct Log {
     deleted: Cell<bool>,
     /// Why it is refused, if recovery or a read found that its files are not what its state says.
     refused: RefCell<Option<String>>,
-    directory_made: Cell<bool>,
+    pub(crate) directory_made: Cell<bool>,
     gone: RefCell<Vec<SegmentState>>,
     /// Maintenance writes files, or a delete renames the directory: one of them at a time.
     pub(crate) files_turn: Semaphore,
@@ -414,39 +414,8 @@ impl Log {
         store.reserve(epoch + rolled + append, charge).await
     }
 
-    fn is_metadata(&self) -> bool {
+    pub(crate) fn is_metadata(&self) -> bool {
         self.id.topic == crate::ids::TopicId::METADATA
-    }
-
-    /// Extends a segment's file to at least `end` bytes; makes it, and the partition's directory, if need be.
-    pub(crate) async fn extend(self: &Rc<Self>, store: &Rc<Inner>, segment: i64, end: u64) -> Result<()> {
-        let (known, segment_bytes) = {
-            let state = self.state.borrow();
-            (state.extended.get(&segment).copied().unwrap_or(0), state.config.segment_bytes)
-        };
-        if end <= known {
-            return Ok(());
-        }
-        let file = self.segment_file(store, segment, true).await?;
-        // Twice what is there, so that the steps follow the partition's rate, and never far beyond the segment's end.
-        let step = (known.max(end / 2)).clamp(EXTEND_MIN, EXTEND_MAX);
-        let mut wanted = block_up((end + step).min(segment_bytes.max(end)));
-        loop {
-            match file.allocate(known, wanted - known).await {
-                Ok(()) => break,
-                // No more than is needed: it may have been allocated in the life before.
-                Err(e) if e.is_no_space() && wanted > block_up(end) => wanted = block_up(end),
-                Err(e) if e.is_no_space() && self.is_metadata() && store.give_up_reserve().await => {}
-                Err(e) if e.is_no_space() => {
-                    store.went_full();
-                    let what = format!("extending {}", file.path().display());
-                    return Err(Error::NoSpace { path: store.reference.dir.clone(), what });
-                }
-                Err(e) => store.die("extending a segment", &e),
-            }
-        }
-        self.state.borrow_mut().extended.insert(segment, wanted);
-        Ok(())
     }
 
     fn push_epoch(self: &Rc<Self>, store: &Rc<Inner>, epoch: i32) {
@@ -560,81 +529,6 @@ impl Log {
 
     pub(crate) fn memory(&self) -> usize {
         self.state.borrow().tails.values().map(Tail::memory).sum()
-    }
-
-    /// The descriptor of a segment, opened once; the file is made if `create` and nothing of it was ever durable.
-    pub(crate) async fn segment_file(&self, store: &Inner, segment: i64, create: bool) -> Result<DirectFile> {
-        if let Some(file) = self.state.borrow().files.get(&segment) {
-            return Ok(file.clone());
-        }
-        if create {
-            self.make_directory(store).await?;
-        }
-        let known = self.state.borrow().flushed.segment(segment).cloned();
-        let compaction = known.as_ref().map_or(0, |s| s.compaction);
-        // A reader may be the first to open a segment that is written later.
-        let write = known.as_ref().is_none_or(|s| s.status != SegmentStatus::Sealed);
-        let create = create && known.is_none_or(|s| s.durable == 0);
-        let path = self.dir.join(crate::directory::log_file(segment, compaction));
-        let options = rillway_io::OpenOptions { write, create, ..Default::default() };
-        let file = store.rt.disk().open(&path, options).await.map_err(|e| {
-            if e.is_not_found() && !self.is_deleted() {
-                self.refuse(format!("{} is missing", path.display()))
-            } else if e.is_not_found() {
-                Error::Closed
-            } else {
-                self.no_room(store, e, &path)
-            }
-        })?;
-        let mut state = self.state.borrow_mut();
-        Ok(state.files.entry(segment).or_insert(file).clone())
-    }
-
-    /// The partition's directory, with its identity. One of the same name and another topic id is renamed away first:
-    /// it belongs to a topic that is deleted.
-    async fn make_directory(&self, store: &Inner) -> Result<()> {
-        if self.directory_made.get() {
-            return Ok(());
-        }
-        let disk = store.rt.disk();
-        let identity = crate::directory::partition_metadata(self.id.topic);
-        let path = self.dir.join("partition.metadata");
-        let found = crate::directory::read_optional(&disk, &path).await?;
-        if found.as_deref() == Some(identity.as_bytes()) {
-            self.directory_made.set(true);
-            return Ok(());
-        }
-        let made = async {
-            if found.is_some() {
-                let away = self.dir.with_file_name(format!("stray-{:016x}-delete", store.rt.random_u64()));
-                tracing::warn!("{} belongs to another topic id; renamed to {}", self.dir.display(), away.display());
-                disk.rename(&self.dir, &away).await?;
-            }
-            disk.create_dir_all(&self.dir).await?;
-            // By rename, so that a half-written one is never taken for another topic's.
-            let temporary = path.with_extension("tmp");
-            disk.write_file(&temporary, identity.as_bytes()).await?;
-            disk.rename(&temporary, &path).await
-        };
-        made.await.map_err(|e| self.no_room(store, e, &path))?;
-        self.directory_made.set(true);
-        Ok(())
-    }
-
-    /// An error of a call that may find the disk full, which is a state that is served and not a failure.
-    fn no_room(&self, store: &Inner, e: rillway_io::Error, path: &std::path::Path) -> Error {
-        if !e.is_no_space() {
-            return e.into();
-        }
-        store.went_full();
-        Error::NoSpace { path: store.reference.dir.clone(), what: format!("making {}", path.display()) }
-    }
-
-    pub(crate) async fn close_files(&self) {
-        let files = std::mem::take(&mut self.state.borrow_mut().files);
-        for (_, file) in files {
-            let _ = file.close().await;
-        }
     }
 
     pub(crate) fn hint(&self, offset: i64) -> Option<Hint> {
