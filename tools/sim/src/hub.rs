@@ -42,7 +42,6 @@ pub(crate) struct Seen {
     pub recreations: u64,
     pub retries: u64,
     pub disk_full: u64,
-    pub forwarded: u64,
 }
 
 pub(crate) const PORT: u16 = 9092;

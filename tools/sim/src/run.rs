@@ -21,6 +21,8 @@ use crate::rng::Rng;
 /// Longest virtual time that a start, or a stretch of work, may take.
 const START_LIMIT: Duration = Duration::from_secs(120);
 const WORK_LIMIT: Duration = Duration::from_secs(120);
+/// Crashes that each seed has at least.
+const CRASHES_MIN: u64 = 3;
 /// A disk that is not full.
 const ROOMY: u64 = 1 << 40;
 
@@ -88,8 +90,10 @@ impl Driver {
         self.spawn_clients();
         let lives = self.rng.range(4, 8);
         let operations = self.rng.range(1_000, 1_300);
-        for n in 1..=lives {
-            self.one_life(operations * n / lives)?;
+        let mut n = 0;
+        while n < lives || self.coverage.crashes() < CRASHES_MIN {
+            n += 1;
+            self.one_life(operations * n.min(lives) / lives)?;
         }
         self.last_life()
     }
@@ -359,6 +363,7 @@ impl Driver {
         self.calm();
         self.free();
         self.hub.patience.set(Duration::from_secs(10));
+        self.hub.paused.set(false);
         let life = self.start();
         self.wait_ready(&life)?;
         let more = self.hub.operations.get() + 50;
@@ -380,9 +385,20 @@ impl Driver {
         c.recreations = seen.recreations;
         c.retries = seen.retries;
         c.disk_full_answers = seen.disk_full;
-        if c.operations < 1_000 || c.crashes() < 3 {
-            return Ok(());
-        }
+        assert!(c.operations >= 1_000, "{} operations are too few to mean anything", c.operations);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_replays_exactly() {
+        for seed in 1..=3 {
+            let traces = [0, 1].map(|_| run(seed, None, false).map(|report| report.trace));
+            assert!(traces[0].is_ok() && traces[0] == traces[1], "seed {seed}: {traces:?}");
+        }
     }
 }
