@@ -18,13 +18,18 @@ fn dump(bytes: &[u8]) -> String {
 fn shown(title: &str) -> String {
     let page = include_str!("../FORMAT.md");
     let marker = format!("```hex\n# {title}\n");
-    let Some((_, rest)) = page.split_once(&marker) else { panic!("FORMAT.md has no example `{title}`") };
+    let Some((_, rest)) = page.split_once(&marker) else {
+        panic!("FORMAT.md has no example `{title}`")
+    };
     rest.split("```").next().unwrap_or_default().to_owned()
 }
 
 fn compare(title: &str, bytes: &[u8]) {
     let (page, code) = (shown(title), dump(bytes));
-    assert!(page == code, "FORMAT.md, example `{title}`: the code writes\n{code}");
+    assert!(
+        page == code,
+        "FORMAT.md, example `{title}`: the code writes\n{code}"
+    );
 }
 
 #[test]
