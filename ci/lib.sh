@@ -140,8 +140,15 @@ broker_start() {
   mkdir -p "$(dirname "$dir")"
   # Emptied here and not by the child, or `ready` of an earlier run would be found in it.
   : >"$dir.log"
-  setsid "$(binary rillway)" serve --data-dir "$dir" --listen "127.0.0.1:$port" \
-    --cores "$(two_cores)" "$@" >>"$dir.log" 2>&1 </dev/null &
+  # The broker outlives the script (ci/quickstart): it must not hold a lock or a pipe of whoever called it.
+  (
+    for fd in /proc/self/fd/*; do
+      fd=${fd##*/}
+      if [ "$fd" -gt 2 ] && [ "$fd" -ne 255 ]; then eval "exec $fd>&-"; fi
+    done
+    exec setsid "$(binary rillway)" serve --data-dir "$dir" --listen "127.0.0.1:$port" \
+      --cores "$(two_cores)" "$@" >>"$dir.log" 2>&1 </dev/null
+  ) &
   broker_pid=$!
   wait_until 30 "$broker_pid" grep -qs ready "$dir.log" || {
     tail -n 20 "$dir.log" >&2

@@ -37,6 +37,7 @@ pub(crate) fn check(data_dir: &Path, cores: &[usize], json: bool) -> Result<(), 
     let mut lines = vec![kernel()];
     lines.push(io_uring_switch());
     lines.push(open_files());
+    lines.push(cpus(cores));
     let dir = existing(data_dir);
     lines.extend(on_runtime(dir, cores.len()));
     let failed = lines.iter().filter(|l| l.verdict == Verdict::Failed).count();
@@ -97,6 +98,18 @@ fn io_uring_switch() -> Line {
     }
 }
 
+/// Which of the wanted CPUs there are.
+fn cpus(cores: &[usize]) -> Line {
+    let missing: Vec<usize> =
+        cores.iter().copied().filter(|c| !Path::new(&format!("/sys/devices/system/cpu/cpu{c}")).is_dir()).collect();
+    let online = read("/sys/devices/system/cpu/online");
+    if missing.is_empty() {
+        return line("CPUs", Verdict::Ok, format!("{cores:?} of {online}"), "");
+    }
+    let remedy = format!("threads for them would run unpinned and share the others; choose --cores from {online}");
+    line("CPUs", Verdict::Warning, format!("{missing:?} do not exist here; there are {online}"), &remedy)
+}
+
 fn soft_limit(name: &str) -> Option<u64> {
     let limits = read("/proc/self/limits");
     let row = limits.lines().find(|l| l.starts_with(name))?;
@@ -139,7 +152,8 @@ fn on_runtime(dir: PathBuf, cores: usize) -> Vec<Line> {
             Verdict::Failed,
             e.to_string(),
             "in a container: a seccomp profile that allows io_uring_setup, io_uring_enter and io_uring_register; \
-             else the sysctl above, or a kernel built with CONFIG_IO_URING",
+             a MemLockLimit error: raise ulimit -l or LimitMEMLOCK; else the sysctl above, or a kernel with CONFIG_IO_URING. \
+             The checks of the disk need a ring and were not run",
         )],
     }
 }
@@ -167,7 +181,8 @@ async fn try_things(rt: Runtime, dir: PathBuf, pinned: usize) -> Vec<Line> {
 fn memlock(rt: &Runtime, pinned: usize) -> Line {
     let limit = soft_limit("Max locked memory").unwrap_or(0);
     let shown = if limit == u64::MAX { "unlimited".to_owned() } else { format!("{} KiB", limit >> 10) };
-    let found = format!("limit {shown}, {} KiB wanted, buffers registered: {}", pinned >> 10, rt.buffers_registered());
+    let registered = if rt.buffers_registered() { "registered" } else { "not registered" };
+    let found = format!("limit {shown}; all cores together would pin {} KiB; here buffers were {registered}", pinned >> 10);
     let verdict = if rt.buffers_registered() { Verdict::Ok } else { Verdict::Warning };
     line(
         "locked memory",

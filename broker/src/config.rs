@@ -38,7 +38,7 @@ const fn key(name: &'static str, unit: &'static str, default: i64, min: i64, max
 pub const KEYS: &[Key] = &[
     key("broker.id", "", 1, 0, 2_000_000, true, "Id of this broker; core c is node broker.id x 1000 + c to clients."),
     key("num.partitions", "", 1, 1, 10_000, true, "Partitions of a topic that is created without a number."),
-    key("auto.create.topics.enable", "0 or 1", 1, 0, 1, true, "Create topics that clients ask metadata for (true, false)."),
+    key("auto.create.topics.enable", "true or false", 1, 0, 1, true, "Create topics that clients ask metadata for."),
     key("log.retention.ms", "ms", 604_800_000, -1, ANY, true, "Default of a topic's retention.ms; -1: for ever."),
     key("log.retention.bytes", "bytes", -1, -1, ANY, true, "Default of a topic's retention.bytes; -1: unlimited."),
     key("log.segment.bytes", "bytes", 1024 * MIB, MIB, i32::MAX as i64, true, "Default of a topic's segment.bytes."),
@@ -213,12 +213,13 @@ impl Key {
     fn parse(&self, value: &str) -> Result<i64, String> {
         let value = value.trim();
         let parsed = match value {
-            "true" if self.unit == "0 or 1" => Some(1),
-            "false" if self.unit == "0 or 1" => Some(0),
+            "true" if self.unit == "true or false" => Some(1),
+            "false" if self.unit == "true or false" => Some(0),
             number => number.replace('_', "").parse::<i64>().ok(),
         };
         match parsed {
             Some(v) if (self.min..=self.max).contains(&v) => Ok(v),
+            _ if self.unit == "true or false" => Err(format!("{} is `{value}`, must be true or false", self.name)),
             _ => Err(format!("{} is `{value}`, must be a whole number, {} to {}", self.name, self.min, self.max)),
         }
     }
@@ -241,7 +242,10 @@ fn flatten(prefix: &str, table: &toml::Table, out: &mut Vec<(String, String)>) {
 
 /// An address to listen on; a name is looked up.
 fn resolve(listen: &str) -> Result<SocketAddr, String> {
-    let wrong = |why: String| format!("--listen {listen}: {why}; expected HOST:PORT, such as 127.0.0.1:9092");
+    let wrong = |why: String| format!("listen address `{listen}`: {why}; expected HOST:PORT, such as 127.0.0.1:9092");
+    if listen.contains("://") {
+        return Err(wrong("no PLAINTEXT:// or other protocol in front".to_owned()));
+    }
     let mut found = listen.to_socket_addrs().map_err(|e| wrong(e.to_string()))?;
     found.next().ok_or_else(|| wrong("the name has no address".to_owned()))
 }
@@ -266,8 +270,25 @@ fn parse_cores(value: &str) -> Result<Vec<usize>, String> {
     if cores.is_empty() || cores.len() > 1000 { Err(wrong()) } else { Ok(cores) }
 }
 
+/// Kafka's names that have another one here.
+const OTHER_NAMES: &[(&str, &str)] = &[
+    ("log.dirs", "data.dir"),
+    ("log.dir", "data.dir"),
+    ("listeners", "listen"),
+    ("log.retention.hours", "log.retention.ms"),
+    ("log.retention.minutes", "log.retention.ms"),
+    ("log.roll.hours", "log.roll.ms"),
+    ("node.id", "broker.id"),
+];
+
 /// A setting whose name shares the most with a wrong one.
 fn nearest(name: &str) -> String {
+    if let Some((_, ours)) = OTHER_NAMES.iter().find(|(theirs, _)| *theirs == name) {
+        return format!(" (here it is `{ours}`)");
+    }
+    if name == "advertised.listeners" {
+        return " (clients are told the address that they used themselves)".to_owned();
+    }
     let likeness = |k: &&Key| {
         let words = |s: &str| s.split(['.', '_', '-']).map(str::to_owned).collect::<Vec<_>>();
         let known = words(k.name);
@@ -293,7 +314,12 @@ pub fn document() -> String {
         let unit = if k.unit.is_empty() { String::new() } else { format!(", {}", k.unit) };
         let origin = if k.kafka { "Kafka's name" } else { "Rillway's own" };
         let max = if k.max == ANY { "no upper bound".to_owned() } else { format!("at most {}", k.max) };
-        let _ = write!(out, "\n# {}\n# {origin}{unit}; at least {}, {max}.\n# {} = {}\n", k.doc, k.min, k.name, k.default);
+        let bounds = if k.unit == "true or false" { String::new() } else { format!("; at least {}, {max}", k.min) };
+        let default = match k.default {
+            1 if k.unit == "true or false" => "true".to_owned(),
+            n => n.to_string(),
+        };
+        let _ = write!(out, "\n# {}\n# {origin}{unit}{bounds}.\n# {} = {default}\n", k.doc, k.name);
     }
     out
 }

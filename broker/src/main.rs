@@ -1,5 +1,6 @@
 //! `rillway`: serve, check, config. Flags and their order are here; what they mean is in `config`.
 
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -85,7 +86,7 @@ impl ServeArgs {
 
 fn main() -> ExitCode {
     let filter = tracing_subscriber::EnvFilter::try_from_env("RILLWAY_LOG").unwrap_or_else(|_| "info".into());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal()).with_target(false).init();
     let done = match Cli::parse().command {
         Command::Serve(args) => args.config().and_then(|config| serve::serve(&config)),
         Command::Check { data_dir, cores, json } => {

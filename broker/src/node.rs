@@ -86,8 +86,19 @@ pub async fn start_core(rt: &Runtime, parts: CoreParts, options: &NodeOptions) -
 /// The sockets of one core. The shared port is bound once without sharing, by core 0, or a second broker would join in
 /// silently; the core's own port is exclusive.
 async fn bind(rt: &Runtime, listen: SocketAddr, own: u16) -> Result<Vec<Listener>, String> {
-    let taken = |addr: SocketAddr, e: &dyn std::fmt::Display| {
-        format!("{addr} cannot be listened on: {e}. Another broker may have it; choose another --listen")
+    let taken = |addr: SocketAddr, e: &rillway_io::Error| {
+        let whose = if addr.port() == listen.port() {
+            String::new()
+        } else {
+            format!(" (the port of core {} for --listen {listen}: listen port + 1000 + 100 x core)", rt.core())
+        };
+        let hint = match e.kind() {
+            std::io::ErrorKind::AddrInUse => "Another program has it; choose another --listen",
+            std::io::ErrorKind::AddrNotAvailable => "It is no address of this machine; see `ip address`",
+            std::io::ErrorKind::PermissionDenied => "Ports below 1024 need root or CAP_NET_BIND_SERVICE",
+            _ => "Choose another --listen",
+        };
+        format!("{addr}{whose} cannot be listened on: {e}. {hint}")
     };
     if own == listen.port() {
         let only = rt.bind(listen, BindOptions { shared: false }).await.map_err(|e| taken(listen, &e))?;

@@ -58,7 +58,11 @@ async fn run_core(
         tracing::info!("ready on {}, {} cores, data in {}", options.listen, rt.cores(), options.storage.dir.display());
     }
     stop.recv().await;
-    core.stop().await
+    core.stop().await?;
+    if ready.fetch_sub(1, Ordering::SeqCst) == 1 {
+        tracing::info!("stopped; everything is flushed, the last checkpoint is written");
+    }
+    Ok(())
 }
 
 /// Core 0 looks at the place before anything is written there.
@@ -68,6 +72,9 @@ async fn admitted(rt: &Runtime, options: &NodeOptions, allowed: Option<&str>) ->
     }
     let dir = &options.storage.dir;
     let refused = |why: String| format!("--data-dir {}: {why}", dir.display());
+    if std::fs::metadata(dir).is_ok_and(|m| !m.is_dir()) {
+        return Err(refused("is a file, not a directory".to_owned()));
+    }
     rt.disk().create_dir_all(dir).await.map_err(|e| refused(e.to_string()))?;
     let stat = rt.disk().stat_fs(dir).await.map_err(|e| refused(e.to_string()))?;
     rillway::placement::admit(&stat, allowed).map_err(refused)

@@ -137,6 +137,7 @@ async fn read(context: &Context, life: &Rc<Life>, queue: &Rc<Queue>) -> End {
             version: peek.api_version,
             correlation_id: peek.correlation_id,
             local: conn.local_addr(),
+            peer: conn.peer_addr(),
         };
         match dispatch(request, peek.api_key, bytes).await {
             Ok(answer) => {

@@ -62,6 +62,7 @@ pub(crate) struct Inner {
     pub gate: Gate,
     pub stopping: Cell<bool>,
     pub stop: Notify,
+    told_of_groups: Cell<bool>,
     /// When a line about a bad client was last written, and how many were swallowed since.
     complaints: RefCell<(Option<Instant>, u64)>,
 }
@@ -79,6 +80,7 @@ impl Context {
                 gate: Gate::new(),
                 stopping: Cell::new(false),
                 stop: Notify::new(),
+                told_of_groups: Cell::new(false),
                 complaints: RefCell::new((None, 0)),
             }),
         }
@@ -108,6 +110,14 @@ impl Context {
         self.inner.gate.close().await;
     }
 
+    /// A line about the first client of this core that asks for a consumer group: clients take the answer for a passing
+    /// fault, wait, and say nothing.
+    pub(crate) fn note_group_client(&self, peer: SocketAddr) {
+        if !self.inner.told_of_groups.replace(true) {
+            tracing::warn!(%peer, "a client asks for a consumer group; groups are not served yet, it will wait in vain");
+        }
+    }
+
     /// One line about a client that misbehaved; at most one a second, with a count of the others.
     pub(crate) fn complain(&self, peer: SocketAddr, what: &dyn std::fmt::Display) {
         let now = self.inner.shard.runtime().now();
@@ -130,4 +140,5 @@ pub(crate) struct Request {
     pub version: i16,
     pub correlation_id: i32,
     pub local: SocketAddr,
+    pub peer: SocketAddr,
 }

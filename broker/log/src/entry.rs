@@ -215,6 +215,13 @@ impl<'a> Entry<'a> {
         out.put(&[0; 8][..padding]);
     }
 
+    /// The entry as it stands in a frame, padded. For tools, and for tests that write a frame by hand.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.encoded_len());
+        self.encode(&mut out, self.body_len());
+        out
+    }
+
     /// Exact length of the body.
     pub(crate) fn body_len(&self) -> usize {
         match self {

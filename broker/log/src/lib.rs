@@ -6,6 +6,8 @@
 //! Absent on purpose: replicas, groups, topics' policies, the number of cores. A *ring* is a journal file; which core
 //! adopts which ring is not known here.
 
+pub mod examples;
+
 mod limits;
 mod mutant;
 
@@ -39,7 +41,7 @@ mod retention;
 mod store;
 mod sweep;
 
-pub use entry::{Entry, ExtentEntry};
+pub use entry::{Entry, ExtentEntry, PartitionRef};
 pub use error::{Error, Result};
 pub use frame::{Expected, FrameHeader, FrameRead, read_frame};
 pub use ids::{Generation, PartitionId, RingId, Sequence, TopicId};

@@ -99,7 +99,12 @@ impl Log {
             disk.write_file(&temporary, identity.as_bytes()).await?;
             disk.rename(&temporary, &path).await
         };
-        made.await.map_err(|e| self.no_room(store, e, &path))?;
+        if let Err(e) = made.await {
+            if !e.is_no_space() {
+                store.die("making a partition's directory", &e);
+            }
+            return Err(self.no_room(store, e, &path));
+        }
         self.directory_made.set(true);
         Ok(())
     }

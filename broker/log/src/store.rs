@@ -146,9 +146,17 @@ impl Store {
         let store = Store::recover(rt, ring, options).await?;
         let inner = &store.inner;
         let committer = rt.spawn(Class::Data, Rc::clone(inner).commit_loop());
-        inner.upkeep_round().await?;
-        // One fresh frame overwrites whatever stood behind the last one.
-        inner.commit_mark().await?;
+        match inner.upkeep_round().await {
+            // A full disk without room for a new checkpoint: the old one and the ring say the same, and the `syncfs` of
+            // the round has made durable what was read of them. Nothing is released and appends are refused.
+            Err(Error::NoSpace { .. }) => inner.went_full(),
+            done => done?,
+        }
+        // One fresh frame overwrites whatever stood behind the last one. In a full ring nothing is written before there
+        // is a checkpoint, and then the next frame does it.
+        if inner.has_room(0) {
+            inner.commit_mark().await?;
+        }
         inner.finish_deletions().await;
         let upkeep = rt.spawn(Class::Background, Rc::clone(inner).upkeep_loop());
         inner.tasks.borrow_mut().extend([committer, upkeep]);

@@ -143,7 +143,8 @@ impl Tail {
         let mut kept = vec![0; (self.end - from) as usize];
         assert!(self.copy(from, &mut kept), "a tail holds what is not durable");
         let before = self.memory();
-        if kept.len().next_multiple_of(BLOCK) >= before {
+        // More than one buffer's worth is not idle, and would be rounded up to whole ones.
+        if kept.len() > TAIL_BUFFER_MAX || kept.len().next_multiple_of(BLOCK) >= before {
             return 0;
         }
         self.buffers.clear();
@@ -198,6 +199,17 @@ mod tests {
                 .flat_map(|(_, c)| c.to_vec())
                 .collect();
             prop_assert_eq!(&got[..], &all[from..to]);
+        }
+
+        #[test]
+        fn shrinking_never_takes_more_memory(parts in proptest::collection::vec(1usize..400_000, 1..4), durable in 0.0f64..1.0) {
+            let mut tail = Tail::new(0);
+            for n in &parts {
+                tail.extend(&vec![7; *n]);
+            }
+            let before = tail.memory();
+            let freed = tail.shrink(block_down((durable * tail.end() as f64) as u64));
+            prop_assert_eq!(tail.memory(), before - freed);
         }
 
         #[test]

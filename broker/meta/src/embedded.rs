@@ -94,10 +94,20 @@ impl Embedded {
         let image = self.image();
         let disk = self.rt.disk();
         let temporary = self.path.with_extension("tmp");
-        let io = |e: rillway_io::Error| Error::Log(e.into());
-        disk.write_file(&temporary, &snapshot::encode(&image)).await.map_err(io)?;
-        disk.rename(&temporary, &self.path).await.map_err(io)?;
-        disk.sync_dir(self.log.directory()).await.map_err(io)?;
+        let replaced = async {
+            disk.write_file(&temporary, &snapshot::encode(&image)).await?;
+            disk.rename(&temporary, &self.path).await?;
+            disk.sync_dir(self.log.directory()).await
+        };
+        match replaced.await {
+            Ok(()) => {}
+            // The log has it all; the next change tries again.
+            Err(e) if e.is_no_space() => {
+                tracing::warn!("no room for a metadata snapshot: {e}");
+                return Ok(());
+            }
+            Err(e) => self.rt.fatal(&format!("a flush of the metadata snapshot failed: {e}")),
+        }
         *self.snapshot_at.borrow_mut() = image.version;
         self.log.drop_before(image.version).await?;
         Ok(())

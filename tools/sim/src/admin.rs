@@ -6,8 +6,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use rillway_io::Runtime;
-use rillway_wire::api::{create_topics, delete_topics, metadata};
 use rillway_wire::ErrorCode;
+use rillway_wire::api::{create_topics, delete_topics, metadata};
 
 use crate::client::{Client, Lost};
 use crate::hub::Hub;
@@ -47,12 +47,33 @@ impl Admin {
     pub(crate) fn new(hub: &Rc<Hub>, rt: &Runtime, mut rng: Rng) -> Admin {
         let topics = (0..rng.range(2, 5))
             .map(|n| {
-                let partitions = if rng.percent(50) { 1 } else { rng.range(1, 5) as i32 };
-                let retention_bytes = if rng.percent(50) { -1 } else { rng.range(1 << 20, 4 << 20) as i64 };
-                (Plan { name: format!("t{n}"), partitions, retention_bytes }, Fate::Absent)
+                let partitions = if rng.percent(50) {
+                    1
+                } else {
+                    rng.range(1, 5) as i32
+                };
+                let retention_bytes = if rng.percent(50) {
+                    -1
+                } else {
+                    rng.range(1 << 20, 4 << 20) as i64
+                };
+                (
+                    Plan {
+                        name: format!("t{n}"),
+                        partitions,
+                        retention_bytes,
+                    },
+                    Fate::Absent,
+                )
             })
             .collect();
-        Admin { hub: Rc::clone(hub), rt: rt.clone(), rng, topics, client: None }
+        Admin {
+            hub: Rc::clone(hub),
+            rt: rt.clone(),
+            rng,
+            topics,
+            client: None,
+        }
     }
 
     async fn client(&mut self) -> Result<&mut Client, Lost> {
@@ -76,7 +97,9 @@ impl Admin {
                 Fate::Unknown(life) if life != self.hub.life.get() => self.settle(at).await,
                 Fate::Unknown(_) => self.look().await,
             }
-            self.rt.sleep(Duration::from_millis(self.rng.range(1, 40))).await;
+            self.rt
+                .sleep(Duration::from_millis(self.rng.range(1, 40)))
+                .await;
         }
     }
 
@@ -87,8 +110,14 @@ impl Admin {
         }
         self.hub.oracle.changing(&plan.name);
         let retention = plan.retention_bytes.to_string();
-        let config = |name, value| create_topics::Config { name, value: Some(value) };
-        let configs = vec![config("segment.bytes", "1048576"), config("retention.bytes", retention.as_str())];
+        let config = |name, value| create_topics::Config {
+            name,
+            value: Some(value),
+        };
+        let configs = vec![
+            config("segment.bytes", "1048576"),
+            config("retention.bytes", retention.as_str()),
+        ];
         let topic = create_topics::Topic {
             name: &plan.name,
             num_partitions: plan.partitions,
@@ -96,7 +125,10 @@ impl Admin {
             configs: configs.into(),
             ..Default::default()
         };
-        let request = create_topics::Request { topics: vec![topic].into(), ..Default::default() };
+        let request = create_topics::Request {
+            topics: vec![topic].into(),
+            ..Default::default()
+        };
         let answer = match self.client().await {
             Ok(client) => client.call(&request, CREATE).await,
             Err(Lost) => Err(Lost),
@@ -109,11 +141,18 @@ impl Admin {
         let t = body.topics.first().expect("one topic was asked for");
         match t.error_code {
             ErrorCode::None => {
-                self.hub.say(&self.rt, || format!("created {} {:?}", plan.name, t.topic_id));
+                self.hub.say(&self.rt, || {
+                    format!("created {} {:?}", plan.name, t.topic_id)
+                });
                 if self.hub.oracle.changes(&plan.name) > 2 {
                     self.hub.seen.borrow_mut().recreations += 1;
                 }
-                self.hub.oracle.created(&plan.name, t.topic_id.0, plan.partitions, plan.retention_bytes);
+                self.hub.oracle.created(
+                    &plan.name,
+                    t.topic_id.0,
+                    plan.partitions,
+                    plan.retention_bytes,
+                );
                 Fate::Present
             }
             code => {
@@ -130,8 +169,14 @@ impl Admin {
             return Fate::Present;
         }
         self.hub.oracle.changing(&plan.name);
-        let topic = delete_topics::Topic { name: Some(&plan.name), ..Default::default() };
-        let request = delete_topics::Request { topics: vec![topic].into(), ..Default::default() };
+        let topic = delete_topics::Topic {
+            name: Some(&plan.name),
+            ..Default::default()
+        };
+        let request = delete_topics::Request {
+            topics: vec![topic].into(),
+            ..Default::default()
+        };
         let answer = match self.client().await {
             Ok(client) => client.call(&request, DELETE).await,
             Err(Lost) => Err(Lost),
@@ -159,23 +204,37 @@ impl Admin {
 
     /// A refusal is fine on a full disk and while the broker stops.
     fn refused(&self, what: &str, plan: &Plan, code: ErrorCode, why: &str) {
-        self.hub.say(&self.rt, || format!("{what} {}: {code:?} {why}", plan.name));
+        self.hub
+            .say(&self.rt, || format!("{what} {}: {code:?} {why}", plan.name));
         match code {
             ErrorCode::KafkaStorageError => self.hub.seen.borrow_mut().disk_full += 1,
-            ErrorCode::UnknownServerError if why.contains("stopping") || why.contains("closed") || why.contains("no room") => {}
-            _ => self.hub.oracle.complain(format!("{what} {}: {code:?} {why}", plan.name)),
+            ErrorCode::UnknownServerError
+                if why.contains("stopping")
+                    || why.contains("closed")
+                    || why.contains("no room") => {}
+            _ => self
+                .hub
+                .oracle
+                .complain(format!("{what} {}: {code:?} {why}", plan.name)),
         }
     }
 
     /// After a crash: what became of a name.
     async fn settle(&mut self, at: usize) {
         let (plan, _) = self.topics[at].clone();
-        let Some(found) = self.ask(&[plan.name.as_str()]).await else { return };
-        let Some((_, found)) = found.into_iter().next() else { return };
-        self.hub.say(&self.rt, || format!("settled {}: {found:?}", plan.name));
+        let Some(found) = self.ask(&[plan.name.as_str()]).await else {
+            return;
+        };
+        let Some((_, found)) = found.into_iter().next() else {
+            return;
+        };
+        self.hub
+            .say(&self.rt, || format!("settled {}: {found:?}", plan.name));
         match found {
             Some(id) => {
-                self.hub.oracle.created(&plan.name, id, plan.partitions, plan.retention_bytes);
+                self.hub
+                    .oracle
+                    .created(&plan.name, id, plan.partitions, plan.retention_bytes);
                 self.topics[at].1 = Fate::Present;
             }
             None => {
@@ -187,10 +246,19 @@ impl Admin {
 
     /// Looks at all topics, and compares.
     async fn look(&mut self) {
-        let names: Vec<String> = self.topics.iter().map(|(plan, _)| plan.name.clone()).collect();
+        let names: Vec<String> = self
+            .topics
+            .iter()
+            .map(|(plan, _)| plan.name.clone())
+            .collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let changes: Vec<u64> = names.iter().map(|name| self.hub.oracle.changes(name)).collect();
-        let Some(found) = self.ask(&names).await else { return };
+        let changes: Vec<u64> = names
+            .iter()
+            .map(|name| self.hub.oracle.changes(name))
+            .collect();
+        let Some(found) = self.ask(&names).await else {
+            return;
+        };
         for (changes, (name, id)) in changes.into_iter().zip(found) {
             self.hub.oracle.topic_shown(&name, changes, id);
         }
@@ -198,15 +266,25 @@ impl Admin {
 
     /// Metadata of these names: the id of each, if it exists.
     async fn ask(&mut self, names: &[&str]) -> Option<Vec<(String, Option<[u8; 16]>)>> {
-        let topics: Vec<_> =
-            names.iter().map(|name| metadata::TopicRequest { name: Some(name), ..Default::default() }).collect();
-        let request =
-            metadata::Request { topics: Some(topics.into()), allow_auto_topic_creation: false, ..Default::default() };
+        let topics: Vec<_> = names
+            .iter()
+            .map(|name| metadata::TopicRequest {
+                name: Some(name),
+                ..Default::default()
+            })
+            .collect();
+        let request = metadata::Request {
+            topics: Some(topics.into()),
+            allow_auto_topic_creation: false,
+            ..Default::default()
+        };
         let tickets: Vec<_> = names
             .iter()
             .flat_map(|name| (0..8).filter_map(|index| self.hub.oracle.ticket(name, index)))
             .collect();
-        let Ok(client) = self.client().await else { return None };
+        let Ok(client) = self.client().await else {
+            return None;
+        };
         let Ok(answer) = client.call(&request, METADATA).await else {
             self.client = None;
             return None;
@@ -216,17 +294,27 @@ impl Admin {
         for topic in &body.topics {
             let name = topic.name.unwrap_or_default().to_owned();
             for p in &topic.partitions {
-                let ticket = tickets.iter().find(|t| t.topic == name && t.index == p.partition_index);
+                let ticket = tickets
+                    .iter()
+                    .find(|t| t.topic == name && t.index == p.partition_index);
                 if let Some(ticket) = ticket
                     && p.error_code == ErrorCode::None
                 {
                     self.hub.oracle.epoch_shown(ticket, p.leader_epoch);
                 }
-                if p.error_code != ErrorCode::None && ticket.is_some_and(|t| self.hub.oracle.stable(t)) {
-                    self.hub.oracle.complain(format!("metadata of {name}-{}: {:?}", p.partition_index, p.error_code));
+                if p.error_code != ErrorCode::None
+                    && ticket.is_some_and(|t| self.hub.oracle.stable(t))
+                {
+                    self.hub.oracle.complain(format!(
+                        "metadata of {name}-{}: {:?}",
+                        p.partition_index, p.error_code
+                    ));
                 }
             }
-            found.push((name, (topic.error_code == ErrorCode::None).then_some(topic.topic_id.0)));
+            found.push((
+                name,
+                (topic.error_code == ErrorCode::None).then_some(topic.topic_id.0),
+            ));
         }
         Some(found)
     }

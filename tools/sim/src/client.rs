@@ -31,17 +31,30 @@ impl Client {
         let to = std::net::SocketAddr::from(([10, 200, 0, 1], port));
         let connected = rt.timeout(hub.patience.get(), rt.connect(to)).await;
         let conn = connected.ok_or(Lost)?.map_err(|_| Lost)?;
-        Ok(Client { hub: Rc::clone(hub), rt: rt.clone(), conn, input: Vec::new(), next: 1 })
+        Ok(Client {
+            hub: Rc::clone(hub),
+            rt: rt.clone(),
+            conn,
+            input: Vec::new(),
+            next: 1,
+        })
     }
 
     /// Sends a request; the answer has this correlation id.
-    pub(crate) async fn send<'a>(&mut self, request: &impl RequestMessage<'a>, version: i16) -> Result<i32, Lost> {
+    pub(crate) async fn send<'a>(
+        &mut self,
+        request: &impl RequestMessage<'a>,
+        version: i16,
+    ) -> Result<i32, Lost> {
         let correlation = self.next;
         self.next += 1;
         let frame = request.request_frame(version, correlation, Some("sim"));
         let mut list = IoList::new();
         list.push_bytes(frame.into_bytes().map_err(|_| Lost)?);
-        let sent = self.rt.timeout(self.hub.patience.get(), self.conn.send(list)).await;
+        let sent = self
+            .rt
+            .timeout(self.hub.patience.get(), self.conn.send(list))
+            .await;
         sent.ok_or(Lost)?.map_err(|_| Lost)?;
         Ok(correlation)
     }
@@ -56,11 +69,17 @@ impl Client {
                     let content = self.input[4..end].to_vec();
                     self.input.drain(..end);
                     self.hub.operation();
-                    return Ok(Answer { correlation: expected, content });
+                    return Ok(Answer {
+                        correlation: expected,
+                        content,
+                    });
                 }
             }
             let left = deadline - self.rt.now();
-            let received = self.rt.timeout(left, self.conn.recv(&mut self.input, 1 << 20)).await;
+            let received = self
+                .rt
+                .timeout(left, self.conn.recv(&mut self.input, 1 << 20))
+                .await;
             if received.ok_or(Lost)?.map_err(|_| Lost)? == 0 {
                 return Err(Lost);
             }
@@ -68,7 +87,11 @@ impl Client {
     }
 
     /// One request and its answer.
-    pub(crate) async fn call<'a>(&mut self, request: &impl RequestMessage<'a>, version: i16) -> Result<Answer, Lost> {
+    pub(crate) async fn call<'a>(
+        &mut self,
+        request: &impl RequestMessage<'a>,
+        version: i16,
+    ) -> Result<Answer, Lost> {
         let correlation = self.send(request, version).await?;
         self.receive(correlation).await
     }
@@ -80,8 +103,12 @@ impl Answer {
     /// # Panics
     /// If it does not decode, or answers another request.
     pub(crate) fn body<'a, R: Message<'a>>(&'a self, version: i16) -> R {
-        let (header, body) = ResponseHeader::decode(&self.content, R::API, version).expect("a response header");
-        assert_eq!(header.correlation_id, self.correlation, "answers come in the order of the requests");
+        let (header, body) =
+            ResponseHeader::decode(&self.content, R::API, version).expect("a response header");
+        assert_eq!(
+            header.correlation_id, self.correlation,
+            "answers come in the order of the requests"
+        );
         R::decode_body(body, version).expect("a response")
     }
 }

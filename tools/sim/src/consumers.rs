@@ -33,7 +33,12 @@ enum Fetched {
 
 impl Consumer {
     pub(crate) fn new(hub: &Rc<Hub>, rt: &Runtime, rng: Rng) -> Consumer {
-        Consumer { hub: Rc::clone(hub), rt: rt.clone(), rng, client: None }
+        Consumer {
+            hub: Rc::clone(hub),
+            rt: rt.clone(),
+            rng,
+            client: None,
+        }
     }
 
     async fn connected(&mut self) -> bool {
@@ -46,18 +51,30 @@ impl Consumer {
     }
 
     /// Fetches from one partition.
-    async fn fetch(&mut self, ticket: &Ticket, offset: i64, max_bytes: i32, max_wait_ms: i32) -> Fetched {
+    async fn fetch(
+        &mut self,
+        ticket: &Ticket,
+        offset: i64,
+        max_bytes: i32,
+        max_wait_ms: i32,
+    ) -> Fetched {
         if !self.connected().await {
             return Fetched::Nothing;
         }
-        let Some(client) = &mut self.client else { return Fetched::Nothing };
+        let Some(client) = &mut self.client else {
+            return Fetched::Nothing;
+        };
         let partition = fetch::Partition {
             partition: ticket.index,
             fetch_offset: offset,
             partition_max_bytes: max_bytes,
             ..Default::default()
         };
-        let topic = fetch::Topic { topic: &ticket.topic, partitions: vec![partition].into(), ..Default::default() };
+        let topic = fetch::Topic {
+            topic: &ticket.topic,
+            partitions: vec![partition].into(),
+            ..Default::default()
+        };
         let request = fetch::Request {
             max_wait_ms,
             min_bytes: 1,
@@ -71,7 +88,10 @@ impl Consumer {
         };
         let body: fetch::Response<'_> = answer.body(FETCH);
         let topic = body.responses.first().expect("one topic was asked for");
-        let p = topic.partitions.first().expect("one partition was asked for");
+        let p = topic
+            .partitions
+            .first()
+            .expect("one partition was asked for");
         let oracle = &self.hub.oracle;
         match p.error_code {
             ErrorCode::None => {
@@ -91,7 +111,10 @@ impl Consumer {
             ErrorCode::NotLeaderOrFollower => Fetched::Nothing,
             ErrorCode::UnknownTopicOrPartition if !oracle.stable(ticket) => Fetched::Nothing,
             code => {
-                oracle.complain(format!("fetch of {}-{} at {offset}: {code:?}", ticket.topic, ticket.index));
+                oracle.complain(format!(
+                    "fetch of {}-{} at {offset}: {code:?}",
+                    ticket.topic, ticket.index
+                ));
                 Fetched::Nothing
             }
         }
@@ -102,17 +125,29 @@ impl Consumer {
         let mut follows: Option<(Ticket, i64)> = None;
         while self.hub.go_on(&self.rt, &mut self.rng).await {
             let topics = self.hub.oracle.settled();
-            let gone = follows.as_ref().is_none_or(|(t, _)| !self.hub.oracle.stable(t));
+            let gone = follows
+                .as_ref()
+                .is_none_or(|(t, _)| !self.hub.oracle.stable(t));
             if gone || self.rng.percent(1) {
                 follows = None;
                 if !topics.is_empty() {
                     let (name, partitions) = self.rng.pick(&topics);
-                    let ticket = self.hub.oracle.ticket(name, self.rng.clone().index(*partitions as usize) as i32);
-                    follows = ticket.map(|t| { let start = t.start; (t, start) });
+                    let ticket = self
+                        .hub
+                        .oracle
+                        .ticket(name, self.rng.clone().index(*partitions as usize) as i32);
+                    follows = ticket.map(|t| {
+                        let start = t.start;
+                        (t, start)
+                    });
                 }
             }
-            let Some((ticket, offset)) = follows.take() else { continue };
-            let Some(ticket) = self.hub.oracle.ticket(&ticket.topic, ticket.index) else { continue };
+            let Some((ticket, offset)) = follows.take() else {
+                continue;
+            };
+            let Some(ticket) = self.hub.oracle.ticket(&ticket.topic, ticket.index) else {
+                continue;
+            };
             let wait = self.rng.range(0, 300) as i32;
             follows = Some(match self.fetch(&ticket, offset, 1 << 20, wait).await {
                 Fetched::Next(next, _) => (ticket, next),
@@ -130,7 +165,13 @@ impl Consumer {
                 continue;
             }
             let (name, partitions) = self.rng.pick(&topics).clone();
-            let Some(ticket) = self.hub.oracle.ticket(&name, self.rng.index(partitions as usize) as i32) else { continue };
+            let Some(ticket) = self
+                .hub
+                .oracle
+                .ticket(&name, self.rng.index(partitions as usize) as i32)
+            else {
+                continue;
+            };
             match self.rng.range(0, 10) {
                 0..6 => {
                     let offset = self.rng.range(ticket.start as u64, ticket.end as u64 + 1) as i64;
@@ -141,7 +182,11 @@ impl Consumer {
                 8 => self.offsets(&ticket, list_offsets::EARLIEST).await,
                 _ => {
                     let time = self.rt.wall_ms() - self.rng.range(0, 500) as i64;
-                    let time = if self.rng.percent(30) { list_offsets::MAX_TIMESTAMP } else { time };
+                    let time = if self.rng.percent(30) {
+                        list_offsets::MAX_TIMESTAMP
+                    } else {
+                        time
+                    };
                     self.offsets(&ticket, time).await;
                 }
             }
@@ -152,17 +197,33 @@ impl Consumer {
         if !self.connected().await {
             return;
         }
-        let Some(client) = &mut self.client else { return };
-        let partition = list_offsets::Partition { partition_index: ticket.index, timestamp, ..Default::default() };
-        let topic = list_offsets::Topic { name: &ticket.topic, partitions: vec![partition].into() };
-        let request = list_offsets::Request { replica_id: -1, topics: vec![topic].into(), ..Default::default() };
+        let Some(client) = &mut self.client else {
+            return;
+        };
+        let partition = list_offsets::Partition {
+            partition_index: ticket.index,
+            timestamp,
+            ..Default::default()
+        };
+        let topic = list_offsets::Topic {
+            name: &ticket.topic,
+            partitions: vec![partition].into(),
+        };
+        let request = list_offsets::Request {
+            replica_id: -1,
+            topics: vec![topic].into(),
+            ..Default::default()
+        };
         let Ok(answer) = client.call(&request, OFFSETS).await else {
             self.client = None;
             return;
         };
         let body: list_offsets::Response<'_> = answer.body(OFFSETS);
         let topic = body.topics.first().expect("one topic was asked for");
-        let p = topic.partitions.first().expect("one partition was asked for");
+        let p = topic
+            .partitions
+            .first()
+            .expect("one partition was asked for");
         let oracle = &self.hub.oracle;
         match p.error_code {
             ErrorCode::None => match timestamp {
@@ -174,13 +235,19 @@ impl Consumer {
                 time => {
                     if time >= 0 && p.offset >= 0 && p.timestamp < time {
                         let (offset, found) = (p.offset, p.timestamp);
-                        oracle.complain(format!("offset {offset} of time {found} for {time} ({})", ticket.topic));
+                        oracle.complain(format!(
+                            "offset {offset} of time {found} for {time} ({})",
+                            ticket.topic
+                        ));
                     }
                 }
             },
             ErrorCode::NotLeaderOrFollower => {}
             ErrorCode::UnknownTopicOrPartition if !oracle.stable(ticket) => {}
-            code => oracle.complain(format!("offsets of {}-{}: {code:?}", ticket.topic, ticket.index)),
+            code => oracle.complain(format!(
+                "offsets of {}-{}: {code:?}",
+                ticket.topic, ticket.index
+            )),
         }
     }
 
@@ -194,12 +261,16 @@ impl Consumer {
     }
 
     async fn read_partition(&mut self, name: &str, index: i32) {
-        let Some(first) = self.hub.oracle.ticket(name, index) else { return };
+        let Some(first) = self.hub.oracle.ticket(name, index) else {
+            return;
+        };
         let (mut from, mut bytes) = (first.start, 0u64);
         let mut next = from;
         let mut tries = 0;
         while tries < 200 && !self.hub.oracle.violated() {
-            let Some(ticket) = self.hub.oracle.ticket(name, index) else { return };
+            let Some(ticket) = self.hub.oracle.ticket(name, index) else {
+                return;
+            };
             if next >= ticket.end && next > first.start {
                 break;
             }
@@ -223,7 +294,9 @@ impl Consumer {
             }
         }
         if tries >= 200 {
-            self.hub.oracle.complain(format!("{name}-{index} could not be read"));
+            self.hub
+                .oracle
+                .complain(format!("{name}-{index} could not be read"));
         }
         self.hub.oracle.read_to_end(&first, from, next, bytes);
     }

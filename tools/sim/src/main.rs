@@ -39,11 +39,23 @@ struct Arguments {
 
 fn arguments() -> Result<Arguments, String> {
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut out = Arguments { start: 1, seeds: 1, jobs, verbose: false, mutant: None };
+    let mut out = Arguments {
+        start: 1,
+        seeds: 1,
+        jobs,
+        verbose: false,
+        mutant: None,
+    };
     let mut given = std::env::args().skip(1);
     while let Some(name) = given.next() {
-        let value = given.next().ok_or_else(|| format!("{name} needs a value"))?;
-        let number = || value.parse::<u64>().map_err(|_| format!("{name} {value}: a number is expected"));
+        let value = given
+            .next()
+            .ok_or_else(|| format!("{name} needs a value"))?;
+        let number = || {
+            value
+                .parse::<u64>()
+                .map_err(|_| format!("{name} {value}: a number is expected"))
+        };
         match name.as_str() {
             "--seeds" => out.seeds = number()?,
             "--start" => out.start = number()?,
@@ -51,9 +63,12 @@ fn arguments() -> Result<Arguments, String> {
             "--seed" => (out.start, out.seeds, out.verbose) = (number()?, 1, true),
             "--mutant" => {
                 if !cfg!(feature = "mutants") {
-                    return Err("this build has no mutants: cargo run -p sim --features mutants".to_owned());
+                    return Err(
+                        "this build has no mutants: cargo run -p sim --features mutants".to_owned(),
+                    );
                 }
-                out.mutant = Some(Mutant::by_name(&value).ok_or_else(|| format!("no mutant {value}"))?);
+                out.mutant =
+                    Some(Mutant::by_name(&value).ok_or_else(|| format!("no mutant {value}"))?);
             }
             _ => return Err(format!("unknown option {name}")),
         }
@@ -84,7 +99,9 @@ fn main() -> ExitCode {
     let a = match arguments() {
         Ok(a) => a,
         Err(e) => {
-            eprintln!("sim: {e}\nusage: sim --seeds N [--start S] | --seed X  [--mutant NAME] [--jobs N]");
+            eprintln!(
+                "sim: {e}\nusage: sim --seeds N [--start S] | --seed X  [--mutant NAME] [--jobs N]"
+            );
             return ExitCode::from(2);
         }
     };
@@ -100,7 +117,9 @@ fn main() -> ExitCode {
             scope.spawn(|| {
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    let stop = failure.lock().is_ok_and(|f| f.as_ref().is_some_and(|(failed, _)| *failed < seed));
+                    let stop = failure
+                        .lock()
+                        .is_ok_and(|f| f.as_ref().is_some_and(|(failed, _)| *failed < seed));
                     if seed >= a.start + a.seeds || stop {
                         return;
                     }
@@ -127,7 +146,11 @@ fn main() -> ExitCode {
         }
     });
     let (coverage, ran) = total.into_inner().unwrap_or_default();
-    println!("{ran} seeds from {} are fine, {} crashes", a.start, coverage.crashes());
+    println!(
+        "{ran} seeds from {} are fine, {} crashes",
+        a.start,
+        coverage.crashes()
+    );
     for (kind, n) in coverage.kinds() {
         println!("  {n:>10} {kind}");
     }

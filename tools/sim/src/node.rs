@@ -10,7 +10,9 @@ use rillway::node::{NodeOptions, Shared, start_core};
 use rillway_api::Limits;
 use rillway_io::Notify;
 use rillway_io::sim::{NodeHandle, World};
-use rillway_log::{Mutant, PartitionState, RING_BYTES_MIN, StorageOptions, StoreCounters, StoreOptions};
+use rillway_log::{
+    Mutant, PartitionState, RING_BYTES_MIN, StorageOptions, StoreCounters, StoreOptions,
+};
 use rillway_shard::{Shard, ShardOptions};
 
 use crate::hub::PORT;
@@ -20,7 +22,6 @@ pub(crate) const NODE: &str = "broker";
 
 /// What is seen of one life from outside.
 pub(crate) struct Life {
-    pub cores: usize,
     shards: RefCell<Vec<Option<Shard>>>,
     stop: Notify,
     stopping: Cell<bool>,
@@ -87,7 +88,10 @@ pub(crate) fn start(world: &World, settings: &Settings, cores: usize) -> Rc<Life
                 Ok(core) => core,
                 Err(e) => rt.fatal(&format!("start: {e}")),
             };
-            let life = within.borrow().clone().expect("set before the world moves on");
+            let life = within
+                .borrow()
+                .clone()
+                .expect("set before the world moves on");
             life.shards.borrow_mut()[rt.core()] = Some(core.shard.clone());
             loop {
                 let stop = life.stop.notified();
@@ -101,7 +105,6 @@ pub(crate) fn start(world: &World, settings: &Settings, cores: usize) -> Rc<Life
         }
     });
     let made = Rc::new(Life {
-        cores,
         shards: RefCell::new(vec![None; cores]),
         stop: Notify::new(),
         stopping: Cell::new(false),
@@ -148,7 +151,18 @@ impl Life {
 }
 
 fn describe(p: &PartitionState) -> String {
-    let segments: Vec<_> = p.segments.iter().map(|s| (s.base, s.end, s.length, s.max_timestamp)).collect();
+    let segments: Vec<_> = p
+        .segments
+        .iter()
+        .map(|s| (s.base, s.end, s.length, s.max_timestamp))
+        .collect();
     let producers: Vec<_> = p.producers.iter().collect();
-    format!("{} {} {}..{} {:?} {segments:?} {producers:?}", p.topic, p.id, p.log_start, p.end, p.epochs.entries())
+    format!(
+        "{} {} {}..{} {:?} {segments:?} {producers:?}",
+        p.topic,
+        p.id,
+        p.log_start,
+        p.end,
+        p.epochs.entries()
+    )
 }

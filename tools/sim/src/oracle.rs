@@ -137,7 +137,9 @@ impl Oracle {
     pub(crate) fn settled(&self) -> Vec<(String, i32)> {
         let state = self.state.borrow();
         let settled = state.topics.iter().filter(|(_, t)| !t.unsettled);
-        settled.filter_map(|(name, t)| Some((name.clone(), t.now.as_ref()?.partitions.len() as i32))).collect()
+        settled
+            .filter_map(|(name, t)| Some((name.clone(), t.now.as_ref()?.partitions.len() as i32)))
+            .collect()
     }
 
     /// A topic's name is about to be created or deleted.
@@ -165,10 +167,17 @@ impl Oracle {
             id,
             born,
             retention_bytes,
-            partitions: (0..partitions).map(|_| Partition { epoch: -1, ..Default::default() }).collect(),
+            partitions: (0..partitions)
+                .map(|_| Partition {
+                    epoch: -1,
+                    ..Default::default()
+                })
+                .collect(),
         });
         if dead {
-            state.violation.get_or_insert(format!("topic {name}: an id that was deleted, or another id, is back"));
+            state.violation.get_or_insert(format!(
+                "topic {name}: an id that was deleted, or another id, is back"
+            ));
         }
     }
 
@@ -187,7 +196,11 @@ impl Oracle {
     pub(crate) fn ticket(&self, topic: &str, index: i32) -> Option<Ticket> {
         let state = self.state.borrow();
         let known = state.topics.get(topic)?;
-        let p = known.now.as_ref()?.partitions.get(usize::try_from(index).ok()?)?;
+        let p = known
+            .now
+            .as_ref()?
+            .partitions
+            .get(usize::try_from(index).ok()?)?;
         Some(Ticket {
             topic: topic.to_owned(),
             index,
@@ -202,7 +215,11 @@ impl Oracle {
     /// Whether nothing happened to the topic's name since the ticket was taken.
     pub(crate) fn stable(&self, ticket: &Ticket) -> bool {
         let state = self.state.borrow();
-        ticket.settled && state.topics.get(&ticket.topic).is_some_and(|t| t.changes == ticket.changes)
+        ticket.settled
+            && state
+                .topics
+                .get(&ticket.topic)
+                .is_some_and(|t| t.changes == ticket.changes)
     }
 
     /// A batch is about to be sent for the first time.
@@ -243,7 +260,13 @@ impl Oracle {
     }
 
     /// An acknowledgement.
-    pub(crate) fn acknowledged(&self, send: SendId, ticket: &Ticket, base_offset: i64, log_start: i64) {
+    pub(crate) fn acknowledged(
+        &self,
+        send: SendId,
+        ticket: &Ticket,
+        base_offset: i64,
+        log_start: i64,
+    ) {
         if !self.stable(ticket) {
             return;
         }
@@ -280,7 +303,10 @@ impl Oracle {
         }
         let mut state = self.state.borrow_mut();
         let result = if epoch < ticket.epoch {
-            Err(format!("leader epoch {epoch}, it was {} before", ticket.epoch))
+            Err(format!(
+                "leader epoch {epoch}, it was {} before",
+                ticket.epoch
+            ))
         } else {
             let p = state.partition(ticket);
             p.epoch = p.epoch.max(epoch);
@@ -300,12 +326,20 @@ impl Oracle {
     }
 
     /// A fetch found its offset out of range: only because the log start has passed it.
-    pub(crate) fn out_of_range(&self, ticket: &Ticket, offset: i64, log_start: i64, high_watermark: i64) {
+    pub(crate) fn out_of_range(
+        &self,
+        ticket: &Ticket,
+        offset: i64,
+        log_start: i64,
+        high_watermark: i64,
+    ) {
         if !self.stable(ticket) {
             return;
         }
         let mut state = self.state.borrow_mut();
-        let result = state.log_start(ticket, log_start).and_then(|()| state.end(ticket, high_watermark));
+        let result = state
+            .log_start(ticket, log_start)
+            .and_then(|()| state.end(ticket, high_watermark));
         let result = result.and_then(|()| {
             if offset < log_start || offset > ticket.end {
                 Ok(())
@@ -322,7 +356,9 @@ impl Oracle {
     /// Metadata of a name: its id, or that it is not there. `changes`: from [`Oracle::changes`] before the request.
     pub(crate) fn topic_shown(&self, name: &str, changes: u64, id: Option<[u8; 16]>) {
         let mut state = self.state.borrow_mut();
-        let Some(topic) = state.topics.get(name) else { return };
+        let Some(topic) = state.topics.get(name) else {
+            return;
+        };
         let what = match (id, &topic.now) {
             (Some(id), _) if topic.dead.contains(&id) => Some("was deleted and is back".to_owned()),
             _ if topic.unsettled || topic.changes != changes => None,
@@ -333,12 +369,18 @@ impl Oracle {
             (Some(_), Some(_)) => Some("has another id".to_owned()),
         };
         if let Some(what) = what {
-            state.violation.get_or_insert(format!("topic {name} {what}"));
+            state
+                .violation
+                .get_or_insert(format!("topic {name} {what}"));
         }
     }
 
     pub(crate) fn changes(&self, name: &str) -> u64 {
-        self.state.borrow().topics.get(name).map_or(0, |t| t.changes)
+        self.state
+            .borrow()
+            .topics
+            .get(name)
+            .map_or(0, |t| t.changes)
     }
 
     /// All of a partition was read: everything that was ever placed must have been among it.
@@ -347,12 +389,18 @@ impl Oracle {
             return;
         }
         let mut state = self.state.borrow_mut();
-        let retention = state.topics.get(&ticket.topic).and_then(|t| t.now.as_ref()).map_or(-1, |i| i.retention_bytes);
+        let retention = state
+            .topics
+            .get(&ticket.topic)
+            .and_then(|t| t.now.as_ref())
+            .map_or(-1, |i| i.retention_bytes);
         let end = state.partition(ticket).end;
         let result = if to < end {
             Err(format!("read up to {to}, but {end} was shown"))
         } else if from > 0 && retention >= 0 && bytes < retention.unsigned_abs() {
-            Err(format!("retention.bytes is {retention}, and only {bytes} bytes are left"))
+            Err(format!(
+                "retention.bytes is {retention}, and only {bytes} bytes are left"
+            ))
         } else {
             Ok(())
         };
@@ -361,15 +409,22 @@ impl Oracle {
 
     pub(crate) fn batches_acknowledged(&self) -> usize {
         let state = self.state.borrow();
-        let partitions = state.topics.values().filter_map(|t| t.now.as_ref()).flat_map(|i| &i.partitions);
-        partitions.map(|p| p.placed.values().filter(|x| x.acknowledged).count()).sum()
+        let partitions = state
+            .topics
+            .values()
+            .filter_map(|t| t.now.as_ref())
+            .flat_map(|i| &i.partitions);
+        partitions
+            .map(|p| p.placed.values().filter(|x| x.acknowledged).count())
+            .sum()
     }
 }
 
 impl State {
     fn judge(&mut self, ticket: &Ticket, result: Result<(), String>) {
         if let Err(what) = result {
-            self.violation.get_or_insert(format!("{}-{}: {what}", ticket.topic, ticket.index));
+            self.violation
+                .get_or_insert(format!("{}-{}: {what}", ticket.topic, ticket.index));
         }
     }
 
@@ -384,7 +439,10 @@ impl State {
 
     fn end(&mut self, ticket: &Ticket, end: i64) -> Result<(), String> {
         if end < ticket.end {
-            return Err(format!("the log ends at {end}, {} was acknowledged or shown before", ticket.end));
+            return Err(format!(
+                "the log ends at {end}, {} was acknowledged or shown before",
+                ticket.end
+            ));
         }
         let p = self.partition(ticket);
         p.end = p.end.max(end);
@@ -395,27 +453,47 @@ impl State {
         let retention = self.incarnation(ticket).retention_bytes;
         let p = self.partition(ticket);
         if start < ticket.start {
-            return Err(format!("the log starts at {start}, it was {} before", ticket.start));
+            return Err(format!(
+                "the log starts at {start}, it was {} before",
+                ticket.start
+            ));
         }
         if start > 0 && retention < 0 {
-            return Err(format!("the log starts at {start}, and nothing may have moved it"));
+            return Err(format!(
+                "the log starts at {start}, and nothing may have moved it"
+            ));
         }
-        let split = p.placed.range(..start).next_back().filter(|(base, b)| *base + b.count > start);
+        let split = p
+            .placed
+            .range(..start)
+            .next_back()
+            .filter(|(base, b)| *base + b.count > start);
         if let Some((base, b)) = split {
-            return Err(format!("the log starts at {start}, inside the batch {base}..{}", base + b.count));
+            return Err(format!(
+                "the log starts at {start}, inside the batch {base}..{}",
+                base + b.count
+            ));
         }
         p.start = p.start.max(start);
         Ok(())
     }
 
-    fn check_shown(&mut self, ticket: &Ticket, shown: &Shown<'_>, stable: bool) -> Result<i64, String> {
+    fn check_shown(
+        &mut self,
+        ticket: &Ticket,
+        shown: &Shown<'_>,
+        stable: bool,
+    ) -> Result<i64, String> {
         let mut next = shown.offset;
         let mut first = true;
         if stable {
             self.log_start(ticket, shown.log_start)?;
             self.end(ticket, shown.high_watermark)?;
             if shown.alone && shown.bytes.is_empty() && shown.offset < shown.high_watermark {
-                return Err(format!("nothing at offset {}, below {}", shown.offset, shown.high_watermark));
+                return Err(format!(
+                    "nothing at offset {}, below {}",
+                    shown.offset, shown.high_watermark
+                ));
             }
         }
         for batch in batches(shown.bytes) {
@@ -425,7 +503,9 @@ impl State {
                 return Err(format!("the CRC of the batch {base}..{end} does not fit"));
             }
             if first && !(base <= next && next < end) || !first && base != next {
-                return Err(format!("a batch {base}..{end} where offset {next} was to be"));
+                return Err(format!(
+                    "a batch {base}..{end} where offset {next} was to be"
+                ));
             }
             first = false;
             next = end;
@@ -434,13 +514,20 @@ impl State {
             };
             let sent = &self.sent[send.0];
             if (sent.topic.as_str(), sent.index) != (ticket.topic.as_str(), ticket.index) {
-                return Err(format!("the batch {base}..{end} was sent to {}-{}", sent.topic, sent.index));
+                return Err(format!(
+                    "the batch {base}..{end} was sent to {}-{}",
+                    sent.topic, sent.index
+                ));
             }
             if stable {
                 if end > shown.high_watermark {
-                    return Err(format!("the batch {base}..{end} is beyond the high watermark {}", shown.high_watermark));
+                    return Err(format!(
+                        "the batch {base}..{end} is beyond the high watermark {}",
+                        shown.high_watermark
+                    ));
                 }
-                self.place(ticket, base, send, Some(batch.leader_epoch()), false).map_err(|e| format!("shown: {e}"))?;
+                self.place(ticket, base, send, Some(batch.leader_epoch()), false)
+                    .map_err(|e| format!("shown: {e}"))?;
             }
         }
         Ok(next)
@@ -460,10 +547,15 @@ impl State {
         let (count, order, attempts) = (sent.count, sent.order, sent.attempts);
         let end = base + count;
         if sent.last.is_some_and(|last| last < born) {
-            return Err(format!("the batch {base}..{end} belongs to a topic of this name that is deleted"));
+            return Err(format!(
+                "the batch {base}..{end} belongs to a topic of this name that is deleted"
+            ));
         }
         if attempts == 0 {
-            return Err(format!("the batch {base}..{end} was refused ({order:?}, first sent at change {})", sent.first));
+            return Err(format!(
+                "the batch {base}..{end} was refused ({order:?}, first sent at change {})",
+                sent.first
+            ));
         }
         let here = sent.places.iter().filter(|(b, _)| *b == born).count();
         if !sent.places.contains(&(born, base)) {
@@ -486,25 +578,42 @@ impl State {
             && (other + x.count > base)
             && (other, x.send) != (base, send)
         {
-            let was = if x.acknowledged { "acknowledged" } else { "shown" };
+            let was = if x.acknowledged {
+                "acknowledged"
+            } else {
+                "shown"
+            };
             return Err(format!(
                 "the batch at {base}..{end} is another than the one that was {was} at {other}..{}",
                 other + x.count
             ));
         }
         if epoch.is_some() {
-            let lower = p.placed.range(..base).next_back().and_then(|(_, x)| x.epoch);
+            let lower = p
+                .placed
+                .range(..base)
+                .next_back()
+                .and_then(|(_, x)| x.epoch);
             let upper = p.placed.range(end..).next().and_then(|(_, x)| x.epoch);
             if lower.is_some_and(|l| Some(l) > epoch) || upper.is_some_and(|u| Some(u) < epoch) {
-                return Err(format!("leader epoch {epoch:?} at {base}, between {lower:?} and {upper:?}"));
+                return Err(format!(
+                    "leader epoch {epoch:?} at {base}, between {lower:?} and {upper:?}"
+                ));
             }
         }
-        let placed = p.placed.entry(base).or_insert(Placed { send, count, epoch, acknowledged });
+        let placed = p.placed.entry(base).or_insert(Placed {
+            send,
+            count,
+            epoch,
+            acknowledged,
+        });
         placed.acknowledged |= acknowledged;
         if let (Some(was), Some(is)) = (placed.epoch, epoch)
             && was != is
         {
-            return Err(format!("the batch at {base} has leader epoch {is}, it was {was}"));
+            return Err(format!(
+                "the batch at {base} has leader epoch {is}, it was {was}"
+            ));
         }
         placed.epoch = placed.epoch.or(epoch);
         p.end = p.end.max(end);
@@ -519,14 +628,30 @@ impl State {
 impl Partition {
     fn in_order(&mut self, order: Order, base: i64) -> Result<(), String> {
         let same = |other: &Order| match (order, other) {
-            (Order::Connection { connection: a, .. }, Order::Connection { connection: b, .. }) => a == *b,
+            (Order::Connection { connection: a, .. }, Order::Connection { connection: b, .. }) => {
+                a == *b
+            }
             (Order::Producer { id: a, .. }, Order::Producer { id: b, .. }) => a == *b,
-            (Order::Connection { .. }, Order::Producer { .. }) | (Order::Producer { .. }, Order::Connection { .. }) => false,
+            (Order::Connection { .. }, Order::Producer { .. })
+            | (Order::Producer { .. }, Order::Connection { .. }) => false,
         };
-        let before = self.orders.range(..order).next_back().filter(|(o, _)| same(o));
-        let after = self.orders.range((std::ops::Bound::Excluded(order), std::ops::Bound::Unbounded)).next().filter(|(o, _)| same(o));
-        if let Some((o, at)) = before.filter(|(_, at)| **at >= base).or(after.filter(|(_, at)| **at <= base)) {
-            return Err(format!("order: {order:?} stands at {base}, and {o:?} at {at}"));
+        let before = self
+            .orders
+            .range(..order)
+            .next_back()
+            .filter(|(o, _)| same(o));
+        let after = self
+            .orders
+            .range((std::ops::Bound::Excluded(order), std::ops::Bound::Unbounded))
+            .next()
+            .filter(|(o, _)| same(o));
+        if let Some((o, at)) = before
+            .filter(|(_, at)| **at >= base)
+            .or(after.filter(|(_, at)| **at <= base))
+        {
+            return Err(format!(
+                "order: {order:?} stands at {base}, and {o:?} at {at}"
+            ));
         }
         self.orders.insert(order, base);
         Ok(())

@@ -45,17 +45,37 @@ pub(crate) struct Producer {
 
 impl Producer {
     pub(crate) fn new(hub: &Rc<Hub>, rt: &Runtime, rng: Rng, name: u64, largest: u64) -> Producer {
-        Producer { hub: Rc::clone(hub), rt: rt.clone(), rng, name, largest, made: 0, client: None }
+        Producer {
+            hub: Rc::clone(hub),
+            rt: rt.clone(),
+            rng,
+            name,
+            largest,
+            made: 0,
+            client: None,
+        }
     }
 
     fn batch(&mut self, producer: Option<(i64, i32)>) -> (Vec<u8>, i32) {
-        let codec = if self.rng.percent(5) { Codec::Lz4 } else { Codec::None };
+        let codec = if self.rng.percent(5) {
+            Codec::Lz4
+        } else {
+            Codec::None
+        };
         let mut builder = BatchBuilder::new(codec);
         if let Some((id, sequence)) = producer {
             builder = builder.producer(id, 0, sequence);
         }
-        let records = if self.rng.percent(70) { 1 } else { self.rng.range(1, 6) };
-        let bytes = if self.rng.percent(60) { self.rng.range(1, 500) } else { self.rng.range(500, self.largest) };
+        let records = if self.rng.percent(70) {
+            1
+        } else {
+            self.rng.range(1, 6)
+        };
+        let bytes = if self.rng.percent(60) {
+            self.rng.range(1, 500)
+        } else {
+            self.rng.range(500, self.largest)
+        };
         for _ in 0..records {
             self.made += 1;
             let mut value = Vec::with_capacity(bytes as usize + 24);
@@ -65,9 +85,17 @@ impl Producer {
             while value.len() < (bytes / records) as usize {
                 value.extend_from_slice(&pattern);
             }
-            builder.push(self.rt.wall_ms() - self.rng.range(0, 50) as i64, None, Some(&value), &[]);
+            builder.push(
+                self.rt.wall_ms() - self.rng.range(0, 50) as i64,
+                None,
+                Some(&value),
+                &[],
+            );
         }
-        (builder.build().expect("batches are built in memory"), records as i32)
+        (
+            builder.build().expect("batches are built in memory"),
+            records as i32,
+        )
     }
 
     fn pick(&mut self) -> Option<(String, i32)> {
@@ -90,38 +118,68 @@ impl Producer {
     }
 
     /// Sends the batches, one request each, and takes the answers: one outcome per batch, in order.
-    async fn attempt(&mut self, ticket: &Ticket, batches: &[Vec<u8>], sends: &[SendId]) -> Vec<Outcome> {
+    async fn attempt(
+        &mut self,
+        ticket: &Ticket,
+        batches: &[Vec<u8>],
+        sends: &[SendId],
+    ) -> Vec<Outcome> {
         let mut outcomes: Vec<Outcome> = Vec::new();
         let acks = if self.rng.percent(80) { -1 } else { 1 };
         if let Some((client, _)) = &mut self.client {
             let mut sent = Vec::new();
             for bytes in batches {
-                let partition = produce::Partition { index: ticket.index, records: Records::Bytes(bytes) };
-                let topic = produce::Topic { name: &ticket.topic, partition_data: vec![partition].into() };
-                let request =
-                    produce::Request { acks, timeout_ms: 1_000, topic_data: vec![topic].into(), ..Default::default() };
+                let partition = produce::Partition {
+                    index: ticket.index,
+                    records: Records::Bytes(bytes),
+                };
+                let topic = produce::Topic {
+                    name: &ticket.topic,
+                    partition_data: vec![partition].into(),
+                };
+                let request = produce::Request {
+                    acks,
+                    timeout_ms: 1_000,
+                    topic_data: vec![topic].into(),
+                    ..Default::default()
+                };
                 match client.send(&request, VERSION).await {
                     Ok(correlation) => sent.push(correlation),
                     Err(Lost) => break,
                 }
             }
             for (correlation, send) in sent.into_iter().zip(sends) {
-                let Ok(answer) = client.receive(correlation).await else { break };
+                let Ok(answer) = client.receive(correlation).await else {
+                    break;
+                };
                 let body: produce::Response<'_> = answer.body(VERSION);
                 let topic = body.responses.first().expect("one topic was sent");
-                let p = topic.partition_responses.first().expect("one partition was sent");
+                let p = topic
+                    .partition_responses
+                    .first()
+                    .expect("one partition was sent");
                 outcomes.push(match p.error_code {
                     ErrorCode::None => {
-                        self.hub.oracle.acknowledged(*send, ticket, p.base_offset, p.log_start_offset);
+                        self.hub.oracle.acknowledged(
+                            *send,
+                            ticket,
+                            p.base_offset,
+                            p.log_start_offset,
+                        );
                         Outcome::Acknowledged
                     }
                     // The broker is stopping: it may have been appended.
                     ErrorCode::NotLeaderOrFollower => Outcome::Unknown,
                     code => {
                         let what = p.error_message.unwrap_or_default();
-                        self.hub.say(&self.rt, || format!("produce {}-{}: {code:?} {what}", ticket.topic, ticket.index));
+                        self.hub.say(&self.rt, || {
+                            format!("produce {}-{}: {code:?} {what}", ticket.topic, ticket.index)
+                        });
                         if code == ErrorCode::KafkaStorageError && !what.contains("no room") {
-                            self.hub.oracle.complain(format!("produce to {}-{}: {what}", ticket.topic, ticket.index));
+                            self.hub.oracle.complain(format!(
+                                "produce to {}-{}: {what}",
+                                ticket.topic, ticket.index
+                            ));
                         }
                         Outcome::Refused(code)
                     }
@@ -146,24 +204,34 @@ impl Producer {
             _ => false,
         };
         if !fine {
-            self.hub.oracle.complain(format!("produce to {}-{}: {code:?}", ticket.topic, ticket.index));
+            self.hub.oracle.complain(format!(
+                "produce to {}-{}: {code:?}",
+                ticket.topic, ticket.index
+            ));
         }
     }
 
     /// Plain batches, some of which are sent again when their fate is unknown.
     pub(crate) async fn plain(mut self) {
         while self.hub.go_on(&self.rt, &mut self.rng).await {
-            let Some((topic, index)) = self.pick() else { continue };
+            let Some((topic, index)) = self.pick() else {
+                continue;
+            };
             if self.connected().await.is_err() {
                 continue;
             }
-            let Some(ticket) = self.hub.oracle.ticket(&topic, index) else { continue };
+            let Some(ticket) = self.hub.oracle.ticket(&topic, index) else {
+                continue;
+            };
             let n = self.rng.range(1, 5);
             let mut batches: Vec<Vec<u8>> = (0..n).map(|_| self.batch(None).0).collect();
             let connection = self.hub.connection();
             let mut sends: Vec<SendId> = Vec::new();
             for (n, bytes) in batches.iter().enumerate() {
-                let order = Order::Connection { connection, n: n as u64 };
+                let order = Order::Connection {
+                    connection,
+                    n: n as u64,
+                };
                 sends.push(self.hub.oracle.sending(&ticket, bytes, order));
             }
             for _ in 0..3 {
@@ -179,10 +247,16 @@ impl Producer {
                         Outcome::Unknown => unknown.push(at),
                     }
                 }
-                if unknown.is_empty() || self.rng.percent(50) || !self.hub.go_on(&self.rt, &mut self.rng).await {
+                if unknown.is_empty()
+                    || self.rng.percent(50)
+                    || !self.hub.go_on(&self.rt, &mut self.rng).await
+                {
                     break;
                 }
-                batches = unknown.iter().map(|at| std::mem::take(&mut batches[*at])).collect();
+                batches = unknown
+                    .iter()
+                    .map(|at| std::mem::take(&mut batches[*at]))
+                    .collect();
                 sends = unknown.iter().map(|at| sends[*at]).collect();
                 if self.connected().await.is_err() {
                     break;
@@ -196,7 +270,10 @@ impl Producer {
     async fn producer_id(&mut self) -> Option<i64> {
         self.connected().await.ok()?;
         let (client, _) = self.client.as_mut()?;
-        let request = init_producer_id::Request { transaction_timeout_ms: 1_000, ..Default::default() };
+        let request = init_producer_id::Request {
+            transaction_timeout_ms: 1_000,
+            ..Default::default()
+        };
         let Ok(answer) = client.call(&request, 4).await else {
             self.client = None;
             return None;
@@ -206,7 +283,9 @@ impl Producer {
             ErrorCode::None => Some(body.producer_id),
             ErrorCode::NotLeaderOrFollower | ErrorCode::KafkaStorageError => None,
             code => {
-                self.hub.oracle.complain(format!("InitProducerId: {code:?}"));
+                self.hub
+                    .oracle
+                    .complain(format!("InitProducerId: {code:?}"));
                 None
             }
         }
@@ -228,7 +307,9 @@ impl Producer {
                 id = self.producer_id().await;
                 if let Some(new) = id {
                     if !ids.borrow_mut().insert(new) {
-                        self.hub.oracle.complain(format!("producer id {new} was given out twice"));
+                        self.hub
+                            .oracle
+                            .complain(format!("producer id {new} was given out twice"));
                     }
                     sequences.clear();
                     known.clear();
@@ -244,14 +325,24 @@ impl Producer {
                 continue;
             }
             if window.is_empty() {
-                let Some((topic, index)) = self.pick() else { continue };
-                let Some(ticket) = self.hub.oracle.ticket(&topic, index) else { continue };
+                let Some((topic, index)) = self.pick() else {
+                    continue;
+                };
+                let Some(ticket) = self.hub.oracle.ticket(&topic, index) else {
+                    continue;
+                };
                 for _ in 0..self.rng.range(1, 6) {
                     let next = sequences.entry((topic.clone(), index)).or_insert(0);
                     let sequence = *next;
                     let (bytes, records) = self.batch(Some((own, sequence)));
-                    *sequences.get_mut(&(topic.clone(), index)).expect("put a moment ago") += records;
-                    let send = self.hub.oracle.sending(&ticket, &bytes, Order::Producer { id: own, sequence });
+                    *sequences
+                        .get_mut(&(topic.clone(), index))
+                        .expect("put a moment ago") += records;
+                    let send = self.hub.oracle.sending(
+                        &ticket,
+                        &bytes,
+                        Order::Producer { id: own, sequence },
+                    );
                     window.push_back(Batch { send, bytes });
                 }
                 target = Some(ticket);
@@ -262,7 +353,9 @@ impl Producer {
             }
             let Some(was) = target.clone() else { continue };
             // What is known now counts for this attempt.
-            let Some(ticket) = self.hub.oracle.ticket(&was.topic, was.index) else { continue };
+            let Some(ticket) = self.hub.oracle.ticket(&was.topic, was.index) else {
+                continue;
+            };
             if self.connected().await.is_err() {
                 continue;
             }
@@ -282,7 +375,12 @@ impl Producer {
                         // Right behind one that was refused; wrong at the head, unless the topic changed.
                         let expects = known.contains(&(ticket.topic.clone(), ticket.index));
                         stuck += usize::from(left.is_empty());
-                        if !refused && clean && expects && left.is_empty() && self.hub.oracle.stable(&ticket) {
+                        if !refused
+                            && clean
+                            && expects
+                            && left.is_empty()
+                            && self.hub.oracle.stable(&ticket)
+                        {
                             self.hub.oracle.complain(format!(
                                 "{}-{}: OUT_OF_ORDER_SEQUENCE_NUMBER for the oldest batch of producer {own} ({:?})",
                                 ticket.topic, ticket.index, batch.send

@@ -21,6 +21,10 @@ use crate::rng::Rng;
 /// Longest virtual time that a start, or a stretch of work, may take.
 const START_LIMIT: Duration = Duration::from_secs(120);
 const WORK_LIMIT: Duration = Duration::from_secs(120);
+/// Requests that each seed has answered at least.
+const OPERATIONS_MIN: u64 = 1_000;
+/// Crashes that each seed has at least.
+const CRASHES_MIN: u64 = 3;
 /// A disk that is not full.
 const ROOMY: u64 = 1 << 40;
 
@@ -70,7 +74,10 @@ pub(crate) fn run(seed: u64, mutant: Option<Mutant>, verbose: bool) -> Result<Re
         rng,
     };
     driver.whole()?;
-    Ok(Report { coverage: driver.coverage, trace: driver.world.trace_hash() })
+    Ok(Report {
+        coverage: driver.coverage,
+        trace: driver.world.trace_hash(),
+    })
 }
 
 impl Driver {
@@ -88,14 +95,21 @@ impl Driver {
         self.spawn_clients();
         let lives = self.rng.range(4, 8);
         let operations = self.rng.range(1_000, 1_300);
-        for n in 1..=lives {
-            self.one_life(operations * n / lives)?;
+        let mut n = 0;
+        while n < lives
+            || self.coverage.crashes() < CRASHES_MIN
+            || self.hub.operations.get() < OPERATIONS_MIN
+        {
+            n += 1;
+            self.one_life(operations * n.min(lives) / lives)?;
         }
         self.last_life()
     }
 
     fn spawn_clients(&mut self) {
-        let largest = *self.rng.pick(&[2_000, 40_000, 40_000, 200_000, 200_000, 200_000, 500_000]);
+        let largest = *self
+            .rng
+            .pick(&[2_000, 40_000, 40_000, 200_000, 200_000, 200_000, 500_000]);
         let ids = Rc::new(RefCell::new(BTreeSet::new()));
         for n in 0..self.rng.range(1, 4) {
             let (rt, rng) = (self.world.client(&format!("plain{n}")), self.rng.fork());
@@ -103,7 +117,10 @@ impl Driver {
             self.spawn(&rt, producer.plain());
         }
         for n in 0..self.rng.range(1, 4) {
-            let (rt, rng) = (self.world.client(&format!("idempotent{n}")), self.rng.fork());
+            let (rt, rng) = (
+                self.world.client(&format!("idempotent{n}")),
+                self.rng.fork(),
+            );
             let producer = Producer::new(&self.hub, &rt, rng, 100 + n, largest);
             self.spawn(&rt, producer.idempotent(Rc::clone(&ids)));
         }
@@ -140,7 +157,9 @@ impl Driver {
         }
         let death = self.world.death(NODE);
         match death {
-            Some(why) if self.eio && why.starts_with("fatal") && why.contains("failed") => Ok(false),
+            Some(why) if self.eio && why.starts_with("fatal") && why.contains("failed") => {
+                Ok(false)
+            }
             Some(why) if self.eio && why.starts_with("fatal: start") => Ok(false),
             Some(why) => Err(format!("{what}: the broker died: {why}")),
             None => Ok(false),
@@ -179,7 +198,11 @@ impl Driver {
                 life.stop();
                 self.until("clean stop", || false, START_LIMIT)?;
                 self.coverage.clean_stops += 1;
-                if let Some(Err(e)) = life.handle.take().and_then(|all| all.into_iter().find(Result::is_err)) {
+                if let Some(Err(e)) = life
+                    .handle
+                    .take()
+                    .and_then(|all| all.into_iter().find(Result::is_err))
+                {
                     return Err(format!("clean stop: {e}"));
                 }
             }
@@ -228,7 +251,8 @@ impl Driver {
         let mut life = self.start();
         // A crash in the middle of recovery, or soon after it.
         while self.rng.percent(30) {
-            self.world.run_for(Duration::from_micros(self.rng.range(0, 40_000)));
+            self.world
+                .run_for(Duration::from_micros(self.rng.range(0, 40_000)));
             if let Some(violation) = self.hub.oracle.violation() {
                 return Err(violation);
             }
@@ -236,7 +260,11 @@ impl Driver {
                 break;
             }
             self.coverage.recovery_crashes += u64::from(!life.ready());
-            let end = if self.rng.percent(50) { End::Kill } else { End::PowerCut };
+            let end = if self.rng.percent(50) {
+                End::Kill
+            } else {
+                End::PowerCut
+            };
             self.end(&life, end)?;
             life = self.start();
         }
@@ -264,7 +292,14 @@ impl Driver {
             self.buried(&life);
             return Ok(());
         }
-        let end = *self.rng.pick(&[End::Kill, End::Kill, End::PowerCut, End::PowerCut, End::PowerCut, End::Clean]);
+        let end = *self.rng.pick(&[
+            End::Kill,
+            End::Kill,
+            End::PowerCut,
+            End::PowerCut,
+            End::PowerCut,
+            End::Clean,
+        ]);
         if end == End::Clean {
             self.calm();
         }
@@ -274,7 +309,11 @@ impl Driver {
     /// Recovered twice is the same: killed as soon as it serves, it comes back with the same state.
     fn once_more(&mut self, life: Rc<Life>) -> Result<Option<Rc<Life>>, String> {
         let first = life.flushed();
-        let end = if self.rng.percent(50) { End::Kill } else { End::PowerCut };
+        let end = if self.rng.percent(50) {
+            End::Kill
+        } else {
+            End::PowerCut
+        };
         self.end(&life, end)?;
         let life = self.start();
         if !self.wait_ready(&life)? {
@@ -289,7 +328,11 @@ impl Driver {
             return Err(format!("recovered twice: {a}; then {b}"));
         }
         if first.len() != second.len() {
-            return Err(format!("recovered twice: {} partitions, then {}", first.len(), second.len()));
+            return Err(format!(
+                "recovered twice: {} partitions, then {}",
+                first.len(),
+                second.len()
+            ));
         }
         self.hub.paused.set(false);
         Ok(Some(life))
@@ -300,14 +343,22 @@ impl Driver {
         let ms = Duration::from_millis;
         let slow = rng.percent(20);
         let mut faults = Faults {
-            flush_delay: if slow { ms(rng.range(50, 400)) } else { Duration::from_micros(600) },
+            flush_delay: if slow {
+                ms(rng.range(50, 400))
+            } else {
+                Duration::from_micros(600)
+            },
             syncfs_delay: ms(*rng.pick(&[3, 3, 30, 300])),
             late_writes: ms(*rng.pick(&[0, 5, 2_000])),
             net_delay: Duration::from_micros(*rng.pick(&[50, 200, 2_000])),
             reset_chance: if rng.percent(20) { 0.01 } else { 0.0 },
             ..Default::default()
         };
-        self.hub.patience.set(if slow { ms(rng.range(20, 300)) } else { ms(2_000) });
+        self.hub.patience.set(if slow {
+            ms(rng.range(20, 300))
+        } else {
+            ms(2_000)
+        });
         self.eio = rng.percent(12);
         if self.eio {
             let nth = Some(rng.range(1, 60));
@@ -359,18 +410,27 @@ impl Driver {
         self.calm();
         self.free();
         self.hub.patience.set(Duration::from_secs(10));
+        self.hub.paused.set(false);
         let life = self.start();
         self.wait_ready(&life)?;
         let more = self.hub.operations.get() + 50;
         let hub = Rc::clone(&self.hub);
-        self.until("the last life", move || hub.operations.get() >= more, WORK_LIMIT)?;
+        self.until(
+            "the last life",
+            move || hub.operations.get() >= more,
+            WORK_LIMIT,
+        )?;
         self.hub.done.set(true);
         let hub = Rc::clone(&self.hub);
         self.until("clients finish", move || hub.running.get() == 0, WORK_LIMIT)?;
         let (rt, rng) = (self.world.client("verifier"), self.rng.fork());
         self.spawn(&rt, Consumer::new(&self.hub, &rt, rng).read_everything());
         let hub = Rc::clone(&self.hub);
-        self.until("everything is read", move || hub.running.get() == 0, WORK_LIMIT)?;
+        self.until(
+            "everything is read",
+            move || hub.running.get() == 0,
+            WORK_LIMIT,
+        )?;
         self.end(&life, End::Clean)?;
         let seen = *self.hub.seen.borrow();
         let c = &mut self.coverage;
@@ -380,9 +440,27 @@ impl Driver {
         c.recreations = seen.recreations;
         c.retries = seen.retries;
         c.disk_full_answers = seen.disk_full;
-        if c.operations < 1_000 || c.crashes() < 3 {
-            return Ok(());
-        }
+        assert!(
+            c.operations >= OPERATIONS_MIN,
+            "{} operations are too few to mean anything",
+            c.operations
+        );
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_replays_exactly() {
+        for seed in 1..=3 {
+            let traces = [0, 1].map(|_| run(seed, None, false).map(|report| report.trace));
+            assert!(
+                traces[0].is_ok() && traces[0] == traces[1],
+                "seed {seed}: {traces:?}"
+            );
+        }
     }
 }
