@@ -48,6 +48,11 @@ pub(crate) struct Life {
 }
 
 impl Life {
+    /// Ends the connection, whatever it waits for.
+    pub(crate) fn cut(&self) {
+        self.conn.shutdown();
+    }
+
     fn touch(&self, context: &Context) {
         self.last.set(context.shard().runtime().now());
     }

@@ -10,6 +10,9 @@ use rillway_shard::Shard;
 use crate::advertise::Nodes;
 use crate::connection::Life;
 
+/// How long a stop waits for clients to take the answers to what was accepted.
+const ANSWERS_WITHIN: std::time::Duration = std::time::Duration::from_secs(3);
+
 /// Limits of one core's connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -107,7 +110,14 @@ impl Context {
     pub async fn stop(&self) {
         self.inner.stopping.set(true);
         self.inner.stop.notify_all();
-        self.inner.gate.close().await;
+        // Clients that read get their answers; one that does not would hold the stop up to its end.
+        let rt = self.inner.shard.runtime().clone();
+        if rt.timeout(ANSWERS_WITHIN, self.inner.gate.close()).await.is_none() {
+            let lives: Vec<_> = self.inner.lives.borrow().iter().filter_map(Weak::upgrade).collect();
+            tracing::info!("{} connections did not take their answers and are cut off", lives.len());
+            lives.iter().for_each(|life| life.cut());
+            self.inner.gate.close().await;
+        }
     }
 
     /// A line about the first client of this core that asks for a consumer group: clients take the answer for a passing

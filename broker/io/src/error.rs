@@ -64,6 +64,11 @@ impl Error {
         )
     }
 
+    /// True if the process, or the system, has no descriptor left: passing, and no fault of the device.
+    pub fn is_descriptor_limit(&self) -> bool {
+        matches!(self.source.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+    }
+
     /// True if the file, directory or peer does not exist.
     pub fn is_not_found(&self) -> bool {
         self.source.kind() == io::ErrorKind::NotFound

@@ -75,6 +75,8 @@ impl Inner {
         match e {
             Error::NoSpace { .. } => self.went_full(),
             Error::Partition { .. } | Error::Closed => {}
+            // Connections hold them all: appends wait for room in the ring until some are free again.
+            Error::Io(e) if e.is_descriptor_limit() => tracing::error!("{e}; raise the limit of open files"),
             other => self.die("upkeep", other),
         }
         false
@@ -326,8 +328,10 @@ impl Inner {
                 self.die("a write of a segment", &e);
             }
         }
-        if let Err(e) = file.truncate(segment.length).await {
-            self.die("cutting a segment to its length", &e);
+        match file.truncate(segment.length).await {
+            Ok(()) => {}
+            Err(e) if e.is_descriptor_limit() => return Err(e.into()),
+            Err(e) => self.die("cutting a segment to its length", &e),
         }
         let bytes = {
             let state = log.state();
@@ -338,6 +342,7 @@ impl Inner {
         match self.rt.disk().write_file(&path, &bytes).await {
             Ok(()) => Ok(crc32c::crc32c(&bytes)),
             Err(e) if e.is_no_space() => Err(Error::NoSpace { path, what: "a segment's .meta".to_owned() }),
+            Err(e) if e.is_descriptor_limit() => Err(e.into()),
             Err(e) => self.die("a write of .meta", &e),
         }
     }

@@ -92,6 +92,11 @@ pub(crate) async fn recover(rt: &Runtime, reference: &RingRef, lock_wait: Durati
     let file = disk.open(&path, options).await?;
     Ring::lock(&file, lock_wait).await?;
     check_header(&path, reference, &file.read_at(0, BLOCK).await?)?;
+    // A ring that was cut would look like one whose log ended early.
+    let len = file.len().await?;
+    if len != reference.bytes {
+        return Err(Error::corrupt(&path, len.min(reference.bytes), "length of a ring", len, reference.bytes));
+    }
 
     // Locked through the descriptors that will write them, for the same reason as the ring: a write of the life before
     // that landed later would tear a newer checkpoint.

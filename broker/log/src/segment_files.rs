@@ -38,6 +38,8 @@ impl Log {
                     let what = format!("extending {}", file.path().display());
                     return Err(Error::NoSpace { path: store.reference.dir.clone(), what });
                 }
+                // This append is refused; partitions that are open go on.
+                Err(e) if e.is_descriptor_limit() => return Err(e.into()),
                 Err(e) => store.die("extending a segment", &e),
             }
         }
@@ -100,6 +102,9 @@ impl Log {
             disk.rename(&temporary, &path).await
         };
         if let Err(e) = made.await {
+            if e.is_descriptor_limit() {
+                return Err(e.into());
+            }
             if !e.is_no_space() {
                 store.die("making a partition's directory", &e);
             }

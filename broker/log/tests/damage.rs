@@ -254,3 +254,15 @@ fn a_frame_whose_extent_is_torn_is_dropped_whole() {
         n.holds(&log, 6, 3_000).await;
     });
 }
+
+#[test]
+fn a_ring_that_was_cut_is_refused() {
+    let drill = Drill::new(5);
+    drill.life(End::Kill, |n| async move {
+        let log = n.log(topic(1)).await;
+        n.fill(&log, 40, 50_000).await;
+    });
+    drill.world.disk(NODE).truncate(&drill.path("rings/1.ring"), 1 << 20);
+    let words = drill.refused();
+    assert!(words.contains("length of a ring"), "{words}");
+}

@@ -126,3 +126,24 @@ fn a_stop_answers_parked_fetches_and_what_was_accepted_and_does_not_wait_for_the
         assert!(client.is_closed().await && half.is_closed().await);
     });
 }
+
+#[test]
+fn a_client_that_does_not_read_is_cut_off_by_a_stop_and_does_not_hold_it_up() {
+    scenario_with_stop(options(1), |rt, stop| async move {
+        let mut client = Client::connect(&rt).await;
+        client.create("t", 1).await;
+        let big = batch(&[&vec![7; 900_000]]);
+        client.produce("t", 0, &big).await;
+        let mut deaf = Client::connect(&rt).await;
+        for _ in 0..20 {
+            deaf.send(&fetch_request(&[("t", 0, 0, 1 << 20)], 1 << 20, 1, 0), 4).await;
+        }
+        rt.sleep(Duration::from_secs(1)).await;
+        let before = rt.now();
+        stop.now();
+        while stop.ended.get() < 1 {
+            rt.sleep(Duration::from_millis(10)).await;
+        }
+        assert!(rt.now() - before < Duration::from_secs(8), "{:?}", rt.now() - before);
+    });
+}
