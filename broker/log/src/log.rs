@@ -578,16 +578,30 @@ impl Log {
         let path = self.dir.join(crate::directory::log_file(segment, compaction));
         let options = rillway_io::OpenOptions { write, create, ..Default::default() };
         let file = store.rt.disk().open(&path, options).await.map_err(|e| {
-            if e.is_not_found() && !self.is_deleted() {
-                self.refuse(format!("{} is missing", path.display()))
-            } else if e.is_not_found() {
-                Error::Closed
+            if e.is_not_found() {
+                self.missing(segment, &path)
             } else {
                 self.no_room(store, e, &path)
             }
         })?;
         let mut state = self.state.borrow_mut();
         Ok(state.files.entry(segment).or_insert(file).clone())
+    }
+
+    /// A file of a segment is not there: because its segment, or the partition, was deleted while the caller was on its
+    /// way to it; otherwise the partition is refused.
+    pub(crate) fn missing(&self, segment: i64, path: &std::path::Path) -> Error {
+        if self.is_deleted() {
+            return Error::Closed;
+        }
+        let (start, end) = {
+            let state = self.state.borrow();
+            (state.flushed.log_start, state.flushed.end)
+        };
+        if segment < start && self.state.borrow().flushed.segment(segment).is_none() {
+            return Error::OffsetOutOfRange { offset: segment, start, end };
+        }
+        self.refuse(format!("{} is missing", path.display()))
     }
 
     /// The partition's directory, with its identity. One of the same name and another topic id is renamed away first:

@@ -217,7 +217,7 @@ impl Log {
         let store = self.store()?;
         let path = self.dir.join(meta_file(segment.base, segment.compaction));
         let bytes = store.rt.disk().read_file(&path, META_BYTES_MAX).await.map_err(|e| {
-            if e.is_not_found() { self.refuse(format!("{} is missing", path.display())) } else { Error::from(e) }
+            if e.is_not_found() { self.missing(segment.base, &path) } else { Error::from(e) }
         })?;
         let crc = crc32c::crc32c(&bytes);
         if crc != segment.meta_crc {

@@ -722,3 +722,32 @@ fn an_error_of_a_flush_ends_the_process_and_nothing_acknowledged_is_lost() {
         }
     }
 }
+
+#[test]
+fn a_reader_on_its_way_to_a_segment_that_retention_takes_does_not_refuse_the_partition() {
+    let drill = Drill::new(11);
+    drill.life(End::Kill, |n| async move {
+        let log = n.log(topic(1)).await;
+        n.fill(&log, 60, 100 * KIB).await;
+        n.rt.sleep(Duration::from_secs(3)).await;
+    });
+    // A new life has no file open and no tail of what is sealed: the first read has to go to the file.
+    drill.world.set_faults(Faults { name_delay: ms(5), ..Default::default() });
+    drill.life(End::Kill, |n| async move {
+        let log = n.log(topic(1)).await;
+        log.configure(LogConfig { retention_bytes: 2 << 20, ..config() });
+        for pause in 0..40 {
+            let (reader, rt) = (std::rc::Rc::clone(&log), n.rt.clone());
+            n.rt.spawn(rillway_io::Class::Data, async move {
+                rt.sleep(Duration::from_micros(250 * pause)).await;
+                let _ = reader.read(reader.log_start(), 1 << 20, true, 1 << 20).await;
+            })
+            .detach();
+        }
+        n.store().enforce_retention().await.expect("retention");
+        n.rt.sleep(Duration::from_secs(2)).await;
+        assert_eq!(log.refused(), None);
+        assert!(log.log_start() > 0);
+        n.read(&log).await;
+    });
+}

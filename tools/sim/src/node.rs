@@ -144,6 +144,14 @@ impl Life {
         all
     }
 
+    /// Partitions that are refused, and why.
+    pub(crate) fn refused(&self) -> Vec<String> {
+        let shards = self.shards.borrow();
+        let logs = shards.iter().flatten().flat_map(|s| s.store().logs());
+        logs.filter_map(|log| Some(format!("{}-{}: {}", log.topic(), log.id().index, log.refused()?)))
+            .collect()
+    }
+
     /// Lets go of the node's inside, when it has ended.
     pub(crate) fn forget(&self) {
         self.shards.borrow_mut().iter_mut().for_each(|s| *s = None);

@@ -51,6 +51,7 @@ struct Driver {
     cores: usize,
     eio: bool,
     full: bool,
+    life: Option<Rc<Life>>,
 }
 
 /// Runs one seed.
@@ -71,6 +72,7 @@ pub(crate) fn run(seed: u64, mutant: Option<Mutant>, verbose: bool) -> Result<Re
         cores,
         eio: false,
         full: false,
+        life: None,
         rng,
     };
     driver.whole()?;
@@ -149,7 +151,9 @@ impl Driver {
         let over = || self.hub.oracle.violated() || !self.world.is_running(NODE) || done();
         let ran = self.world.run_until(over, limit);
         if let Some(violation) = self.hub.oracle.violation() {
-            return Err(violation);
+            let refused = self.life.iter().flat_map(|life| life.refused());
+            let refused: Vec<String> = refused.map(|why| format!("; refused: {why}")).collect();
+            return Err(violation + &refused.concat());
         }
         ran.map_err(|stuck| format!("{what}: {stuck}"))?;
         if self.world.is_running(NODE) {
@@ -170,6 +174,7 @@ impl Driver {
         let life = start(&self.world, &self.settings, self.cores);
         self.hub.life.set(self.hub.life.get() + 1);
         self.hub.cores.set(self.cores);
+        self.life = Some(Rc::clone(&life));
         let cores = self.cores;
         self.say(|| format!("life with {cores} cores"));
         if self.full {
