@@ -42,7 +42,11 @@ pub(crate) fn check(data_dir: &Path, cores: &[usize], json: bool) -> Result<(), 
     lines.extend(on_runtime(dir, cores.len()));
     let failed = lines.iter().filter(|l| l.verdict == Verdict::Failed).count();
     print(&lines, json)?;
-    if failed == 0 { Ok(()) } else { Err(format!("{failed} of {} checks failed; the lines above say what to do", lines.len())) }
+    if failed == 0 {
+        Ok(())
+    } else {
+        Err(format!("{failed} of {} checks failed; the lines above say what to do", lines.len()))
+    }
 }
 
 fn print(lines: &[Line], json: bool) -> Result<(), String> {
@@ -73,10 +77,16 @@ fn read(path: &str) -> String {
 
 fn kernel() -> Line {
     let release = read("/proc/sys/kernel/osrelease");
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse::<u32>().unwrap_or(0));
+    let mut numbers =
+        release.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse::<u32>().unwrap_or(0));
     let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     let verdict = if version >= (6, 1) { Verdict::Ok } else { Verdict::Failed };
-    line("kernel", verdict, format!("{release}, 6.1 is needed"), "install a newer kernel; before 5.17 syncfs drops errors")
+    line(
+        "kernel",
+        verdict,
+        format!("{release}, 6.1 is needed"),
+        "install a newer kernel; before 5.17 syncfs drops errors",
+    )
 }
 
 fn io_uring_switch() -> Line {
@@ -100,14 +110,24 @@ fn io_uring_switch() -> Line {
 
 /// Which of the wanted CPUs there are.
 fn cpus(cores: &[usize]) -> Line {
-    let missing: Vec<usize> =
-        cores.iter().copied().filter(|c| !Path::new(&format!("/sys/devices/system/cpu/cpu{c}")).is_dir()).collect();
+    let missing: Vec<usize> = cores
+        .iter()
+        .copied()
+        .filter(|c| !Path::new(&format!("/sys/devices/system/cpu/cpu{c}")).is_dir())
+        .collect();
     let online = read("/sys/devices/system/cpu/online");
     if missing.is_empty() {
         return line("CPUs", Verdict::Ok, format!("{cores:?} of {online}"), "");
     }
-    let remedy = format!("threads for them would run unpinned and share the others; choose --cores from {online}");
-    line("CPUs", Verdict::Warning, format!("{missing:?} do not exist here; there are {online}"), &remedy)
+    let remedy = format!(
+        "threads for them would run unpinned and share the others; choose --cores from {online}"
+    );
+    line(
+        "CPUs",
+        Verdict::Warning,
+        format!("{missing:?} do not exist here; there are {online}"),
+        &remedy,
+    )
 }
 
 fn soft_limit(name: &str) -> Option<u64> {
@@ -159,15 +179,23 @@ fn on_runtime(dir: PathBuf, cores: usize) -> Vec<Line> {
 }
 
 async fn try_things(rt: Runtime, dir: PathBuf, pinned: usize) -> Vec<Line> {
-    let mut lines = vec![line("io_uring", Verdict::Ok, "rings can be set up", ""), memlock(&rt, pinned)];
+    let mut lines =
+        vec![line("io_uring", Verdict::Ok, "rings can be set up", ""), memlock(&rt, pinned)];
     match rt.disk().stat_fs(&dir).await {
-        Err(e) => lines.push(line("file system", Verdict::Failed, e.to_string(), "choose a directory that can be read")),
+        Err(e) => lines.push(line(
+            "file system",
+            Verdict::Failed,
+            e.to_string(),
+            "choose a directory that can be read",
+        )),
         Ok(stat) => {
             let found = format!("{} at {} ({})", stat.kind, dir.display(), stat.options);
             lines.push(match judge(&stat) {
                 Placement::Good => line("file system", Verdict::Ok, found, ""),
                 Placement::Warned(why) => line("file system", Verdict::Warning, found, &why),
-                Placement::NeedsOverride(why) | Placement::Refused(why) => line("file system", Verdict::Failed, found, &why),
+                Placement::NeedsOverride(why) | Placement::Refused(why) => {
+                    line("file system", Verdict::Failed, found, &why)
+                }
             });
         }
     }
@@ -180,9 +208,13 @@ async fn try_things(rt: Runtime, dir: PathBuf, pinned: usize) -> Vec<Line> {
 
 fn memlock(rt: &Runtime, pinned: usize) -> Line {
     let limit = soft_limit("Max locked memory").unwrap_or(0);
-    let shown = if limit == u64::MAX { "unlimited".to_owned() } else { format!("{} KiB", limit >> 10) };
+    let shown =
+        if limit == u64::MAX { "unlimited".to_owned() } else { format!("{} KiB", limit >> 10) };
     let registered = if rt.buffers_registered() { "registered" } else { "not registered" };
-    let found = format!("limit {shown}; all cores together would pin {} KiB; here buffers were {registered}", pinned >> 10);
+    let found = format!(
+        "limit {shown}; all cores together would pin {} KiB; here buffers were {registered}",
+        pinned >> 10
+    );
     let verdict = if rt.buffers_registered() { Verdict::Ok } else { Verdict::Warning };
     line(
         "locked memory",
@@ -205,7 +237,9 @@ fn write_cache(dir: &Path) -> Line {
         [own, of_disk].into_iter().find(|m| !m.is_empty())
     });
     match mode {
-        Some(mode) => line("write cache", Verdict::Ok, format!("{mode}; flushes are sent to the device"), ""),
+        Some(mode) => {
+            line("write cache", Verdict::Ok, format!("{mode}; flushes are sent to the device"), "")
+        }
         None => line(
             "write cache",
             Verdict::Warning,
@@ -219,7 +253,8 @@ fn write_cache(dir: &Path) -> Line {
 async fn try_file(rt: &Runtime, path: &Path) -> Vec<Line> {
     const WRITES: u64 = 32;
     let tried = async {
-        let options = OpenOptions { write: true, create: true, truncate: true, ..Default::default() };
+        let options =
+            OpenOptions { write: true, create: true, truncate: true, ..Default::default() };
         let file = rt.disk().open(path, options).await?;
         file.allocate(0, WRITES * BLOCK as u64).await?;
         let before = workers();
@@ -235,13 +270,27 @@ async fn try_file(rt: &Runtime, path: &Path) -> Vec<Line> {
         Ok::<_, rillway_io::Error>((punted, each, rt.now() - begun))
     };
     match tried.await {
-        Err(e) => vec![line("direct IO", Verdict::Failed, e.to_string(), "use ext4 or XFS on a local disk, and a directory that can be written")],
+        Err(e) => vec![line(
+            "direct IO",
+            Verdict::Failed,
+            e.to_string(),
+            "use ext4 or XFS on a local disk, and a directory that can be written",
+        )],
         Ok((punted, each, flush)) => vec![
-            line("direct IO", Verdict::Ok, format!("works; 4 KiB in {}, a flush in {}", micros(each), micros(flush)), ""),
+            line(
+                "direct IO",
+                Verdict::Ok,
+                format!("works; 4 KiB in {}, a flush in {}", micros(each), micros(flush)),
+                "",
+            ),
             line(
                 "append punting",
                 if punted { Verdict::Warning } else { Verdict::Ok },
-                if punted { "writes below i_size go to worker threads" } else { "writes below i_size are submitted inline" },
+                if punted {
+                    "writes below i_size go to worker threads"
+                } else {
+                    "writes below i_size are submitted inline"
+                },
                 "expect more CPU per commit; ext4 does not do this, XFS seldom",
             ),
         ],

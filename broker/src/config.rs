@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rillway_api::Limits;
-use rillway_log::{Mutant, RING_BYTES_DEFAULT, RING_BYTES_MIN, StorageOptions, StoreOptions, batch_bytes_max};
+use rillway_log::{
+    Mutant, RING_BYTES_DEFAULT, RING_BYTES_MIN, StorageOptions, StoreOptions, batch_bytes_max,
+};
 use rillway_shard::ShardOptions;
 
 use crate::node::NodeOptions;
@@ -30,32 +32,184 @@ pub struct Key {
 const MIB: i64 = 1 << 20;
 const ANY: i64 = i64::MAX;
 
-const fn key(name: &'static str, unit: &'static str, default: i64, min: i64, max: i64, kafka: bool, doc: &'static str) -> Key {
+const fn key(
+    name: &'static str,
+    unit: &'static str,
+    default: i64,
+    min: i64,
+    max: i64,
+    kafka: bool,
+    doc: &'static str,
+) -> Key {
     Key { name, doc, unit, default, min, max, kafka }
 }
 
 /// All numeric keys. `--data-dir`, `--listen` and `--cores` are flags (and `data.dir`, `listen`, `cores` in the file).
 pub const KEYS: &[Key] = &[
-    key("broker.id", "", 1, 0, 2_000_000, true, "Id of this broker; core c is node broker.id x 1000 + c to clients."),
-    key("num.partitions", "", 1, 1, 10_000, true, "Partitions of a topic that is created without a number."),
-    key("auto.create.topics.enable", "true or false", 1, 0, 1, true, "Create topics that clients ask metadata for."),
-    key("log.retention.ms", "ms", 604_800_000, -1, ANY, true, "Default of a topic's retention.ms; -1: for ever."),
-    key("log.retention.bytes", "bytes", -1, -1, ANY, true, "Default of a topic's retention.bytes; -1: unlimited."),
-    key("log.segment.bytes", "bytes", 1024 * MIB, MIB, i32::MAX as i64, true, "Default of a topic's segment.bytes."),
+    key(
+        "broker.id",
+        "",
+        1,
+        0,
+        2_000_000,
+        true,
+        "Id of this broker; core c is node broker.id x 1000 + c to clients.",
+    ),
+    key(
+        "num.partitions",
+        "",
+        1,
+        1,
+        10_000,
+        true,
+        "Partitions of a topic that is created without a number.",
+    ),
+    key(
+        "auto.create.topics.enable",
+        "true or false",
+        1,
+        0,
+        1,
+        true,
+        "Create topics that clients ask metadata for.",
+    ),
+    key(
+        "log.retention.ms",
+        "ms",
+        604_800_000,
+        -1,
+        ANY,
+        true,
+        "Default of a topic's retention.ms; -1: for ever.",
+    ),
+    key(
+        "log.retention.bytes",
+        "bytes",
+        -1,
+        -1,
+        ANY,
+        true,
+        "Default of a topic's retention.bytes; -1: unlimited.",
+    ),
+    key(
+        "log.segment.bytes",
+        "bytes",
+        1024 * MIB,
+        MIB,
+        i32::MAX as i64,
+        true,
+        "Default of a topic's segment.bytes.",
+    ),
     key("log.roll.ms", "ms", 604_800_000, 1, ANY, true, "Default of a topic's segment.ms."),
-    key("message.max.bytes", "bytes", 1_048_588, 0, i32::MAX as i64, true, "Default of a topic's max.message.bytes: largest batch as stored."),
-    key("log.retention.check.interval.ms", "ms", 300_000, 1, ANY, true, "How often retention is looked at."),
-    key("log.segment.delete.delay.ms", "ms", 60_000, 0, ANY, true, "How long a deleted file stays before its room is given back."),
-    key("producer.id.expiration.ms", "ms", 86_400_000, 1, ANY, true, "An idempotent producer that is idle longer is forgotten."),
-    key("socket.request.max.bytes", "bytes", 100 * MIB, 64 << 10, i32::MAX as i64, true, "Largest request."),
-    key("fetch.max.bytes", "bytes", 55 * MIB, 1024, i32::MAX as i64, true, "Largest fetch response, but for one batch."),
-    key("connections.max.idle.ms", "ms", 600_000, 1, ANY, true, "A connection without a request for this long is closed."),
+    key(
+        "message.max.bytes",
+        "bytes",
+        1_048_588,
+        0,
+        i32::MAX as i64,
+        true,
+        "Default of a topic's max.message.bytes: largest batch as stored.",
+    ),
+    key(
+        "log.retention.check.interval.ms",
+        "ms",
+        300_000,
+        1,
+        ANY,
+        true,
+        "How often retention is looked at.",
+    ),
+    key(
+        "log.segment.delete.delay.ms",
+        "ms",
+        60_000,
+        0,
+        ANY,
+        true,
+        "How long a deleted file stays before its room is given back.",
+    ),
+    key(
+        "producer.id.expiration.ms",
+        "ms",
+        86_400_000,
+        1,
+        ANY,
+        true,
+        "An idempotent producer that is idle longer is forgotten.",
+    ),
+    key(
+        "socket.request.max.bytes",
+        "bytes",
+        100 * MIB,
+        64 << 10,
+        i32::MAX as i64,
+        true,
+        "Largest request.",
+    ),
+    key(
+        "fetch.max.bytes",
+        "bytes",
+        55 * MIB,
+        1024,
+        i32::MAX as i64,
+        true,
+        "Largest fetch response, but for one batch.",
+    ),
+    key(
+        "connections.max.idle.ms",
+        "ms",
+        600_000,
+        1,
+        ANY,
+        true,
+        "A connection without a request for this long is closed.",
+    ),
     key("max.connections", "", 20_000, 1, 1_000_000, true, "Connections per core."),
-    key("ring.bytes", "bytes", RING_BYTES_DEFAULT as i64, RING_BYTES_MIN as i64, 64 << 30, false, "Size of each core's journal; for rings that are made now."),
-    key("undestaged.bytes", "bytes", 256 * MIB, 4 * MIB, 64 << 30, false, "Memory per core for records that are not in their segment yet."),
-    key("cache.bytes", "bytes", 256 * MIB, MIB, 1 << 40, false, "Memory per core for recent records, served to tail readers."),
-    key("request.memory.bytes", "bytes", 256 * MIB, MIB, 1 << 40, false, "Memory per core for large requests that are under way."),
-    key("reserve.bytes", "bytes", 16 * MIB, 0, 64 << 30, false, "Room kept for metadata when the disk is full."),
+    key(
+        "ring.bytes",
+        "bytes",
+        RING_BYTES_DEFAULT as i64,
+        RING_BYTES_MIN as i64,
+        64 << 30,
+        false,
+        "Size of each core's journal; for rings that are made now.",
+    ),
+    key(
+        "undestaged.bytes",
+        "bytes",
+        256 * MIB,
+        4 * MIB,
+        64 << 30,
+        false,
+        "Memory per core for records that are not in their segment yet.",
+    ),
+    key(
+        "cache.bytes",
+        "bytes",
+        256 * MIB,
+        MIB,
+        1 << 40,
+        false,
+        "Memory per core for recent records, served to tail readers.",
+    ),
+    key(
+        "request.memory.bytes",
+        "bytes",
+        256 * MIB,
+        MIB,
+        1 << 40,
+        false,
+        "Memory per core for large requests that are under way.",
+    ),
+    key(
+        "reserve.bytes",
+        "bytes",
+        16 * MIB,
+        0,
+        64 << 30,
+        false,
+        "Room kept for metadata when the disk is full.",
+    ),
 ];
 
 /// The configuration, complete.
@@ -97,7 +251,10 @@ impl Config {
             "storage.allow" => self.storage_allow = Some(value.to_owned()),
             _ => {
                 let Some(key) = KEYS.iter().find(|k| k.name == name) else {
-                    return Err(format!("unknown setting `{name}`{}; `rillway config` lists all of them", nearest(name)));
+                    return Err(format!(
+                        "unknown setting `{name}`{}; `rillway config` lists all of them",
+                        nearest(name)
+                    ));
                 };
                 self.values.insert(key.name, key.parse(value)?);
             }
@@ -124,14 +281,18 @@ impl Config {
     ///
     /// # Errors
     /// As [`Config::set`]; a variable that names no setting is an error, so that a typing mistake is found.
-    pub fn read_environment(&mut self, variables: impl Iterator<Item = (String, String)>) -> Result<(), String> {
+    pub fn read_environment(
+        &mut self,
+        variables: impl Iterator<Item = (String, String)>,
+    ) -> Result<(), String> {
         for (variable, value) in variables {
             let Some(rest) = variable.strip_prefix("RILLWAY_") else { continue };
             // Which mutant a test build runs, and which log lines are shown, are not settings of the broker.
             if ["MUTANT", "LOG"].contains(&rest) {
                 continue;
             }
-            self.set(&rest.to_lowercase().replace('_', "."), &value).map_err(|e| format!("{variable}: {e}"))?;
+            self.set(&rest.to_lowercase().replace('_', "."), &value)
+                .map_err(|e| format!("{variable}: {e}"))?;
         }
         Ok(())
     }
@@ -219,8 +380,13 @@ impl Key {
         };
         match parsed {
             Some(v) if (self.min..=self.max).contains(&v) => Ok(v),
-            _ if self.unit == "true or false" => Err(format!("{} is `{value}`, must be true or false", self.name)),
-            _ => Err(format!("{} is `{value}`, must be a whole number, {} to {}", self.name, self.min, self.max)),
+            _ if self.unit == "true or false" => {
+                Err(format!("{} is `{value}`, must be true or false", self.name))
+            }
+            _ => Err(format!(
+                "{} is `{value}`, must be a whole number, {} to {}",
+                self.name, self.min, self.max
+            )),
         }
     }
 }
@@ -232,7 +398,8 @@ fn flatten(prefix: &str, table: &toml::Table, out: &mut Vec<(String, String)>) {
             toml::Value::Table(inner) => flatten(&name, inner, out),
             toml::Value::String(s) => out.push((name, s.clone())),
             toml::Value::Array(items) => {
-                let items: Vec<String> = items.iter().map(|i| i.to_string().trim_matches('"').to_owned()).collect();
+                let items: Vec<String> =
+                    items.iter().map(|i| i.to_string().trim_matches('"').to_owned()).collect();
                 out.push((name, items.join(",")));
             }
             other => out.push((name, other.to_string())),
@@ -242,7 +409,9 @@ fn flatten(prefix: &str, table: &toml::Table, out: &mut Vec<(String, String)>) {
 
 /// An address to listen on; a name is looked up.
 fn resolve(listen: &str) -> Result<SocketAddr, String> {
-    let wrong = |why: String| format!("listen address `{listen}`: {why}; expected HOST:PORT, such as 127.0.0.1:9092");
+    let wrong = |why: String| {
+        format!("listen address `{listen}`: {why}; expected HOST:PORT, such as 127.0.0.1:9092")
+    };
     if listen.contains("://") {
         return Err(wrong("no PLAINTEXT:// or other protocol in front".to_owned()));
     }
@@ -258,7 +427,8 @@ fn parse_cores(value: &str) -> Result<Vec<usize>, String> {
         match part.trim().split_once('-') {
             None => cores.push(part.trim().parse().map_err(|_| wrong())?),
             Some((from, to)) => {
-                let (from, to): (usize, usize) = (from.parse().map_err(|_| wrong())?, to.parse().map_err(|_| wrong())?);
+                let (from, to): (usize, usize) =
+                    (from.parse().map_err(|_| wrong())?, to.parse().map_err(|_| wrong())?);
                 if from > to || to - from > 1000 {
                     return Err(wrong());
                 }
@@ -313,8 +483,13 @@ pub fn document() -> String {
     for k in KEYS {
         let unit = if k.unit.is_empty() { String::new() } else { format!(", {}", k.unit) };
         let origin = if k.kafka { "Kafka's name" } else { "Rillway's own" };
-        let max = if k.max == ANY { "no upper bound".to_owned() } else { format!("at most {}", k.max) };
-        let bounds = if k.unit == "true or false" { String::new() } else { format!("; at least {}, {max}", k.min) };
+        let max =
+            if k.max == ANY { "no upper bound".to_owned() } else { format!("at most {}", k.max) };
+        let bounds = if k.unit == "true or false" {
+            String::new()
+        } else {
+            format!("; at least {}, {max}", k.min)
+        };
         let default = match k.default {
             1 if k.unit == "true or false" => "true".to_owned(),
             n => n.to_string(),
@@ -330,7 +505,12 @@ mod tests {
 
     #[test]
     fn the_documented_file_is_read_back_as_the_defaults() {
-        let text: String = document().lines().map(|l| format!("{}\n", l.strip_prefix("# ").filter(|l| l.contains(" = ")).unwrap_or(""))).collect();
+        let text: String = document()
+            .lines()
+            .map(|l| {
+                format!("{}\n", l.strip_prefix("# ").filter(|l| l.contains(" = ")).unwrap_or(""))
+            })
+            .collect();
         let dir = std::env::temp_dir().join(format!("rillway-config-{}", std::process::id()));
         std::fs::write(&dir, text).unwrap();
         let mut config = Config::default();
@@ -358,7 +538,11 @@ mod tests {
         config.read_environment(set("7")).unwrap();
         assert_eq!(config.get("num.partitions"), 7);
         assert!(config.read_environment(set("seven")).is_err());
-        assert!(config.read_environment([("RILLWAY_NUM_PARTS".to_owned(), "1".to_owned())].into_iter()).is_err());
+        assert!(
+            config
+                .read_environment([("RILLWAY_NUM_PARTS".to_owned(), "1".to_owned())].into_iter())
+                .is_err()
+        );
     }
 
     #[test]

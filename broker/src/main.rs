@@ -85,8 +85,14 @@ impl ServeArgs {
 }
 
 fn main() -> ExitCode {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("RILLWAY_LOG").unwrap_or_else(|_| "info".into());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal()).with_target(false).init();
+    let filter = tracing_subscriber::EnvFilter::try_from_env("RILLWAY_LOG")
+        .unwrap_or_else(|_| "info".into());
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_target(false)
+        .init();
     let done = match Cli::parse().command {
         Command::Serve(args) => args.config().and_then(|config| serve::serve(&config)),
         Command::Check { data_dir, cores, json } => {

@@ -51,14 +51,23 @@ pub fn core_port(listen: u16, core: usize, cores: usize) -> Result<u16, String> 
     }
     let port = u64::from(listen) + 1000 + 100 * core as u64;
     u16::try_from(port).map_err(|_| {
-        format!("port {port} of core {core} does not exist; choose a listen port of at most {}", 65535 - 1000 - 100 * (cores - 1))
+        format!(
+            "port {port} of core {core} does not exist; choose a listen port of at most {}",
+            65535 - 1000 - 100 * (cores - 1)
+        )
     })
 }
 
 /// Starts one core: recovery, listeners. Returns when it serves.
-pub async fn start_core(rt: &Runtime, parts: CoreParts, options: &NodeOptions) -> Result<Core, String> {
+pub async fn start_core(
+    rt: &Runtime,
+    parts: CoreParts,
+    options: &NodeOptions,
+) -> Result<Core, String> {
     let cores = rt.cores();
-    let ports = (0..cores).map(|core| core_port(options.listen.port(), core, cores)).collect::<Result<Vec<_>, _>>()?;
+    let ports = (0..cores)
+        .map(|core| core_port(options.listen.port(), core, cores))
+        .collect::<Result<Vec<_>, _>>()?;
     // Core 0 looks whether the shared port is free before another core listens there: those wait for their ring.
     let early = if rt.core() == 0 { Some(bind(rt, options.listen, ports[0]).await?) } else { None };
     let first = Start {
@@ -90,27 +99,40 @@ async fn bind(rt: &Runtime, listen: SocketAddr, own: u16) -> Result<Vec<Listener
         let whose = if addr.port() == listen.port() {
             String::new()
         } else {
-            format!(" (the port of core {} for --listen {listen}: listen port + 1000 + 100 x core)", rt.core())
+            format!(
+                " (the port of core {} for --listen {listen}: listen port + 1000 + 100 x core)",
+                rt.core()
+            )
         };
         let hint = match e.kind() {
             std::io::ErrorKind::AddrInUse => "Another program has it; choose another --listen",
-            std::io::ErrorKind::AddrNotAvailable => "It is no address of this machine; see `ip address`",
-            std::io::ErrorKind::PermissionDenied => "Ports below 1024 need root or CAP_NET_BIND_SERVICE",
+            std::io::ErrorKind::AddrNotAvailable => {
+                "It is no address of this machine; see `ip address`"
+            }
+            std::io::ErrorKind::PermissionDenied => {
+                "Ports below 1024 need root or CAP_NET_BIND_SERVICE"
+            }
             _ => "Choose another --listen",
         };
         format!("{addr}{whose} cannot be listened on: {e}. {hint}")
     };
     if own == listen.port() {
-        let only = rt.bind(listen, BindOptions { shared: false }).await.map_err(|e| taken(listen, &e))?;
+        let only =
+            rt.bind(listen, BindOptions { shared: false }).await.map_err(|e| taken(listen, &e))?;
         return Ok(vec![Listener(only)]);
     }
     if rt.core() == 0 {
-        let probe = rt.bind(listen, BindOptions { shared: false }).await.map_err(|e| taken(listen, &e))?;
+        let probe =
+            rt.bind(listen, BindOptions { shared: false }).await.map_err(|e| taken(listen, &e))?;
         drop(probe);
     }
     let own = SocketAddr::new(listen.ip(), own);
-    let mut out = vec![Listener(rt.bind(own, BindOptions { shared: false }).await.map_err(|e| taken(own, &e))?)];
-    out.push(Listener(rt.bind(listen, BindOptions { shared: true }).await.map_err(|e| taken(listen, &e))?));
+    let mut out = vec![Listener(
+        rt.bind(own, BindOptions { shared: false }).await.map_err(|e| taken(own, &e))?,
+    )];
+    out.push(Listener(
+        rt.bind(listen, BindOptions { shared: true }).await.map_err(|e| taken(listen, &e))?,
+    ));
     Ok(out)
 }
 
@@ -137,7 +159,9 @@ pub struct Shared(std::sync::Mutex<Vec<Option<CoreParts>>>);
 
 impl Shared {
     pub fn new(cores: usize) -> std::sync::Arc<Shared> {
-        std::sync::Arc::new(Shared(std::sync::Mutex::new(parts(cores).into_iter().map(Some).collect())))
+        std::sync::Arc::new(Shared(std::sync::Mutex::new(
+            parts(cores).into_iter().map(Some).collect(),
+        )))
     }
 
     /// The parts of one core.

@@ -72,7 +72,13 @@ mod tests {
     use super::*;
 
     fn stat(kind: &str, options: &str) -> FsStat {
-        FsStat { total: 1, available: 1, read_only: false, kind: kind.to_owned(), options: options.to_owned() }
+        FsStat {
+            total: 1,
+            available: 1,
+            read_only: false,
+            kind: kind.to_owned(),
+            options: options.to_owned(),
+        }
     }
 
     #[test]

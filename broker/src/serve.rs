@@ -19,7 +19,8 @@ pub(crate) fn serve(config: &Config) -> Result<(), String> {
     let cores = config.cores.len();
     let parts = Shared::new(cores);
     let (stops, stopped): (Vec<_>, Vec<_>) = (0..cores).map(|_| mailbox::<()>(1)).unzip();
-    let stopped = Arc::new(std::sync::Mutex::new(stopped.into_iter().map(Some).collect::<Vec<_>>()));
+    let stopped =
+        Arc::new(std::sync::Mutex::new(stopped.into_iter().map(Some).collect::<Vec<_>>()));
     watch_signals(stops)?;
     let ready = Arc::new(AtomicUsize::new(0));
     let allowed = config.storage_allow.clone();
@@ -27,7 +28,9 @@ pub(crate) fn serve(config: &Config) -> Result<(), String> {
     let node = start(kernel, move |rt: Runtime| {
         let core = rt.core();
         let parts = parts.take(core);
-        let stop = stopped.lock().expect("nobody panics while holding it")[core].take().expect("taken once");
+        let stop = stopped.lock().expect("nobody panics while holding it")[core]
+            .take()
+            .expect("taken once");
         run_core(rt, parts, options.clone(), allowed.clone(), stop, Arc::clone(&ready))
     })
     .map_err(|e| e.to_string())?;
@@ -55,7 +58,12 @@ async fn run_core(
         }
     };
     if ready.fetch_add(1, Ordering::SeqCst) + 1 == rt.cores() {
-        tracing::info!("ready on {}, {} cores, data in {}", options.listen, rt.cores(), options.storage.dir.display());
+        tracing::info!(
+            "ready on {}, {} cores, data in {}",
+            options.listen,
+            rt.cores(),
+            options.storage.dir.display()
+        );
     }
     stop.recv().await;
     core.stop().await?;
@@ -66,7 +74,11 @@ async fn run_core(
 }
 
 /// Core 0 looks at the place before anything is written there.
-async fn admitted(rt: &Runtime, options: &NodeOptions, allowed: Option<&str>) -> Result<(), String> {
+async fn admitted(
+    rt: &Runtime,
+    options: &NodeOptions,
+    allowed: Option<&str>,
+) -> Result<(), String> {
     if rt.core() != 0 {
         return Ok(());
     }
@@ -82,8 +94,11 @@ async fn admitted(rt: &Runtime, options: &NodeOptions, allowed: Option<&str>) ->
 
 /// SIGTERM and SIGINT ask every core to stop; a second one, or 10 s, ends the process.
 fn watch_signals(stops: Vec<Mailbox<()>>) -> Result<(), String> {
-    let mut signals = signal_hook::iterator::Signals::new([signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT])
-        .map_err(|e| format!("signals cannot be watched: {e}"))?;
+    let mut signals = signal_hook::iterator::Signals::new([
+        signal_hook::consts::SIGTERM,
+        signal_hook::consts::SIGINT,
+    ])
+    .map_err(|e| format!("signals cannot be watched: {e}"))?;
     std::thread::Builder::new()
         .name("signals".to_owned())
         .spawn(move || {
@@ -99,7 +114,9 @@ fn watch_signals(stops: Vec<Mailbox<()>>) -> Result<(), String> {
                 }
                 let _ = std::thread::Builder::new().name("stop-limit".to_owned()).spawn(|| {
                     std::thread::sleep(STOP_WITHIN);
-                    tracing::warn!("not stopped after {STOP_WITHIN:?}; ending now, the next start recovers");
+                    tracing::warn!(
+                        "not stopped after {STOP_WITHIN:?}; ending now, the next start recovers"
+                    );
                     std::process::exit(0);
                 });
             }
@@ -112,9 +129,10 @@ fn watch_signals(stops: Vec<Mailbox<()>>) -> Result<(), String> {
 fn mutant() -> Result<Option<Mutant>, String> {
     match std::env::var("RILLWAY_MUTANT") {
         Err(_) => Ok(None),
-        Ok(_) if !cfg!(feature = "mutants") => {
-            Err("RILLWAY_MUTANT is set, but this build has no mutants (cargo build --features mutants)".to_owned())
-        }
+        Ok(_) if !cfg!(feature = "mutants") => Err(
+            "RILLWAY_MUTANT is set, but this build has no mutants (cargo build --features mutants)"
+                .to_owned(),
+        ),
         Ok(name) => Mutant::by_name(&name).map(Some).ok_or_else(|| format!("no mutant `{name}`")),
     }
 }

@@ -32,10 +32,7 @@ impl FromStr for Address {
             return Err(error());
         }
         let port = port.parse().map_err(|_| error())?;
-        Ok(Self {
-            host: host.to_string(),
-            port,
-        })
+        Ok(Self { host: host.to_string(), port })
     }
 }
 
@@ -175,20 +172,9 @@ mod tests {
     #[test]
     fn addresses_are_host_and_port_and_nothing_else() {
         for good in ["localhost:9092", "127.0.0.1:1", "[::1]:9092"] {
-            assert_eq!(
-                good.parse::<Address>().map(|a| a.to_string()),
-                Ok(good.to_string())
-            );
+            assert_eq!(good.parse::<Address>().map(|a| a.to_string()), Ok(good.to_string()));
         }
-        for bad in [
-            "",
-            "localhost",
-            ":9092",
-            "::1:9092",
-            "host:",
-            "host:70000",
-            "[]:1",
-        ] {
+        for bad in ["", "localhost", ":9092", "::1:9092", "host:", "host:70000", "[]:1"] {
             assert!(bad.parse::<Address>().is_err(), "{bad:?}");
         }
     }

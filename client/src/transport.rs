@@ -70,10 +70,7 @@ impl Client {
         });
         rt.spawn(Class::Control, clock(Rc::clone(&inner))).detach();
         let guard = Rc::new(Guard(Rc::clone(&inner)));
-        Self {
-            inner,
-            _guard: guard,
-        }
+        Self { inner, _guard: guard }
     }
 
     /// Time since the client was made: the clock of [`Delivery::queued_at`].
@@ -130,11 +127,7 @@ impl Client {
         self.inner.check_open()?;
         let now = self.inner.elapsed();
         // Most records only join a batch: nothing is to be sent, and no timer changes.
-        let taken = self
-            .inner
-            .core
-            .borrow_mut()
-            .send(at, timestamp, key, value, now)?;
+        let taken = self.inner.core.borrow_mut().send(at, timestamp, key, value, now)?;
         if taken != Some(false) {
             self.inner.with(|_, _| ());
         }
@@ -286,10 +279,7 @@ impl Client {
         partitions: Vec<TopicPartition>,
         timestamp: i64,
     ) -> Result<Vec<(TopicPartition, i64)>> {
-        let call = Call::ListOffsets {
-            partitions,
-            timestamp,
-        };
+        let call = Call::ListOffsets { partitions, timestamp };
         match self.call(call).await? {
             CallAnswer::Offsets(offsets) => Ok(offsets),
             other => unreachable!("the answer to ListOffsets is Offsets, not {other:?}"),
@@ -304,11 +294,7 @@ impl Client {
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "Client({} connections)",
-            self.inner.outboxes.borrow().len()
-        )
+        write!(f, "Client({} connections)", self.inner.outboxes.borrow().len())
     }
 }
 
@@ -318,11 +304,7 @@ impl Inner {
     }
 
     fn check_open(&self) -> Result<()> {
-        if self.closed.get() {
-            Err(Error::Closed)
-        } else {
-            Ok(())
-        }
+        if self.closed.get() { Err(Error::Closed) } else { Ok(()) }
     }
 
     /// Changes the core, lets it do what follows, and does with sockets and waiters what it asks for.

@@ -20,14 +20,8 @@ const PARTITIONS: usize = 3;
 fn setup(seed: u64) -> (World, Rc<Fake>, Client) {
     let world = World::new(seed);
     let fake = Fake::start(&world.client("broker"), PARTITIONS);
-    let bootstrap = Address {
-        host: "10.0.0.1".to_string(),
-        port: port(NODES[0]),
-    };
-    let config = Config {
-        request_timeout: Duration::from_secs(5),
-        ..Config::new(vec![bootstrap])
-    };
+    let bootstrap = Address { host: "10.0.0.1".to_string(), port: port(NODES[0]) };
+    let config = Config { request_timeout: Duration::from_secs(5), ..Config::new(vec![bootstrap]) };
     let client = Client::new(&world.client("application"), config);
     (world, fake, client)
 }
@@ -50,30 +44,16 @@ fn small_batches(acks: Acks) -> ProducerConfig {
 async fn produce(client: &Client, count: usize) -> BTreeMap<i32, Vec<Option<i64>>> {
     let mut offsets: BTreeMap<i32, Vec<Option<i64>>> = BTreeMap::new();
     let mut take = |delivery: rillway_client::Delivery| {
-        let base = delivery
-            .result
-            .expect("every batch is delivered in the end");
+        let base = delivery.result.expect("every batch is delivered in the end");
         let all = (0..i64::from(delivery.records)).map(|i| base.map(|base| base + i));
-        offsets
-            .entry(delivery.at.partition)
-            .or_default()
-            .extend(all);
+        offsets.entry(delivery.at.partition).or_default().extend(all);
     };
     for index in 0..count {
         for partition in 0..PARTITIONS {
             let at = TopicPartition::new(TOPIC, partition as i32);
             let value = value(partition, index);
-            while !client
-                .try_send(&at, 1, None, Some(&value))
-                .expect("room or not")
-            {
-                take(
-                    client
-                        .next_delivery()
-                        .await
-                        .expect("open")
-                        .expect("a full buffer"),
-                );
+            while !client.try_send(&at, 1, None, Some(&value)).expect("room or not") {
+                take(client.next_delivery().await.expect("open").expect("a full buffer"));
             }
         }
     }
@@ -86,23 +66,11 @@ async fn produce(client: &Client, count: usize) -> BTreeMap<i32, Vec<Option<i64>
 
 /// Reads every partition from its start to its end.
 async fn consume(client: &Client) -> Vec<Vec<Vec<u8>>> {
-    let all: Vec<_> = (0..PARTITIONS as i32)
-        .map(|p| TopicPartition::new(TOPIC, p))
-        .collect();
-    let starts = client
-        .list_offsets(all.clone(), EARLIEST)
-        .await
-        .expect("starts");
-    let ends: BTreeMap<_, _> = client
-        .list_offsets(all, LATEST)
-        .await
-        .expect("ends")
-        .into_iter()
-        .collect();
-    client.start_fetcher(FetcherConfig {
-        partition_bytes: 700,
-        ..FetcherConfig::default()
-    });
+    let all: Vec<_> = (0..PARTITIONS as i32).map(|p| TopicPartition::new(TOPIC, p)).collect();
+    let starts = client.list_offsets(all.clone(), EARLIEST).await.expect("starts");
+    let ends: BTreeMap<_, _> =
+        client.list_offsets(all, LATEST).await.expect("ends").into_iter().collect();
+    client.start_fetcher(FetcherConfig { partition_bytes: 700, ..FetcherConfig::default() });
     for (at, start) in &starts {
         client.assign(at.clone(), *start);
     }
@@ -135,11 +103,7 @@ fn everything_arrives_once_and_in_order(seed: u64, chances: Chances) -> Rc<Fake>
     let producing = client.clone();
     let offsets = world.block_on(async move { produce(&producing, COUNT).await });
     for partition in 0..PARTITIONS {
-        assert_eq!(
-            fake.values(partition),
-            expected(partition, COUNT),
-            "seed {seed}"
-        );
+        assert_eq!(fake.values(partition), expected(partition, COUNT), "seed {seed}");
         let acknowledged = &offsets[&(partition as i32)];
         assert_eq!(acknowledged.len(), COUNT, "seed {seed}");
         for (offset, index) in acknowledged.iter().zip(0..) {
@@ -160,39 +124,26 @@ fn everything_arrives_once_and_in_order(seed: u64, chances: Chances) -> Rc<Fake>
 fn a_healthy_broker_gets_everything_after_the_fallback_to_version_0() {
     let fake = everything_arrives_once_and_in_order(1, Chances::default());
     assert!(fake.seen.versions_refused.get() > 0);
-    assert_eq!(
-        (fake.seen.duplicates.get(), fake.seen.out_of_order.get()),
-        (0, 0)
-    );
+    assert_eq!((fake.seen.duplicates.get(), fake.seen.out_of_order.get()), (0, 0));
 }
 
 #[test]
 fn lost_connections_double_and_lose_nothing() {
     let (mut dropped, mut duplicates) = (0, 0);
     for seed in 0..20 {
-        let chances = Chances {
-            drop_before: 5,
-            drop_after: 5,
-            ..Chances::default()
-        };
+        let chances = Chances { drop_before: 5, drop_after: 5, ..Chances::default() };
         let fake = everything_arrives_once_and_in_order(seed, chances);
         dropped += fake.seen.dropped.get();
         duplicates += fake.seen.duplicates.get();
     }
-    assert!(
-        dropped > 0 && duplicates > 0,
-        "{dropped} dropped, {duplicates} sent twice"
-    );
+    assert!(dropped > 0 && duplicates > 0, "{dropped} dropped, {duplicates} sent twice");
 }
 
 #[test]
 fn leaders_that_move_are_followed() {
     let (mut not_leader, mut out_of_order) = (0, 0);
     for seed in 0..20 {
-        let chances = Chances {
-            move_leader: 10,
-            ..Chances::default()
-        };
+        let chances = Chances { move_leader: 10, ..Chances::default() };
         let fake = everything_arrives_once_and_in_order(seed, chances);
         not_leader += fake.seen.not_leader.get();
         out_of_order += fake.seen.out_of_order.get();
@@ -208,31 +159,19 @@ fn leaders_that_move_are_followed() {
 fn answers_out_of_order_and_nonsense_end_the_connection_and_nothing_else() {
     let (mut swapped, mut garbage) = (0, 0);
     for seed in 0..20 {
-        let chances = Chances {
-            swap_answers: 5,
-            garbage: 3,
-            ..Chances::default()
-        };
+        let chances = Chances { swap_answers: 5, garbage: 3, ..Chances::default() };
         let fake = everything_arrives_once_and_in_order(seed, chances);
         swapped += fake.seen.swapped.get();
         garbage += fake.seen.garbage.get();
     }
-    assert!(
-        swapped > 0 && garbage > 0,
-        "{swapped} swapped, {garbage} garbage"
-    );
+    assert!(swapped > 0 && garbage > 0, "{swapped} swapped, {garbage} garbage");
 }
 
 #[test]
 fn all_faults_at_once() {
     for seed in 100..130 {
-        let chances = Chances {
-            drop_before: 3,
-            drop_after: 3,
-            move_leader: 5,
-            swap_answers: 3,
-            garbage: 2,
-        };
+        let chances =
+            Chances { drop_before: 3, drop_after: 3, move_leader: 5, swap_answers: 3, garbage: 2 };
         everything_arrives_once_and_in_order(seed, chances);
     }
 }
@@ -255,25 +194,14 @@ fn a_batch_that_is_refused_for_good_fails_its_partition_and_what_stands_behind_i
     world.block_on(async move {
         let at = TopicPartition::new(TOPIC, 0);
         for _ in 0..2 {
-            client
-                .send(&at, 1, None, Some(&[0; 200]))
-                .await
-                .expect("room");
+            client.send(&at, 1, None, Some(&[0; 200])).await.expect("room");
         }
         client.flush().await.expect("open");
-        let first = client
-            .next_delivery()
-            .await
-            .expect("open")
-            .expect("a delivery");
+        let first = client.next_delivery().await.expect("open").expect("a delivery");
         let error = first.result.expect_err("refused");
         assert_eq!(error.code(), Some(ErrorCode::MessageTooLarge));
         assert!(matches!(error, Error::Broker { .. }), "{error}");
-        let second = client
-            .next_delivery()
-            .await
-            .expect("open")
-            .expect("a delivery");
+        let second = client.next_delivery().await.expect("open").expect("a delivery");
         assert!(matches!(second.result, Err(Error::Behind { .. })));
         let refused = client.send(&at, 1, None, Some(b"more")).await;
         assert!(matches!(refused, Err(Error::Behind { .. })));
@@ -288,11 +216,6 @@ fn a_broker_that_is_not_there_is_told_after_the_time_out_with_the_reason() {
     let client = Client::new(&rt, Config::new(vec![bootstrap]));
     let error =
         world.block_on(async move { client.topics(None).await.expect_err("nobody answers") });
-    let Error::Timeout {
-        last: Some(last), ..
-    } = error
-    else {
-        panic!("{error}")
-    };
+    let Error::Timeout { last: Some(last), .. } = error else { panic!("{error}") };
     assert!(matches!(*last, Error::Connect { .. }), "{last}");
 }

@@ -209,9 +209,7 @@ impl Download {
         let payload = match codec {
             Codec::None => data.batches.slice_ref(batch.records()),
             _ => Bytes::from(
-                decompress(codec, batch.records(), MAX_BATCH)
-                    .map_err(broken)?
-                    .into_owned(),
+                decompress(codec, batch.records(), MAX_BATCH).map_err(broken)?.into_owned(),
             ),
         };
         let (mut seen, mut count, mut bytes) = (0, 0, 0);
@@ -222,9 +220,7 @@ impl Download {
             if offset < data.from || self.left == 0 {
                 continue;
             }
-            let value = record
-                .value
-                .map_or_else(Bytes::new, |value| slice(&payload, value));
+            let value = record.value.map_or_else(Bytes::new, |value| slice(&payload, value));
             self.left -= 1;
             count += 1;
             bytes += value.len() as u64;
@@ -250,15 +246,9 @@ impl Download {
         let Some(sink) = &mut self.sink else {
             return Ok(());
         };
-        let index = key
-            .and_then(|key| key.try_into().ok())
-            .map(u64::from_be_bytes);
+        let index = key.and_then(|key| key.try_into().ok()).map(u64::from_be_bytes);
         if self.format == Format::Auto {
-            self.format = if index.is_some() {
-                Format::Chunks
-            } else {
-                Format::Lines
-            };
+            self.format = if index.is_some() { Format::Chunks } else { Format::Lines };
         }
         if self.format == Format::Lines {
             sink.write(value).await;
@@ -293,18 +283,9 @@ impl Download {
 
 /// A value, as a part of the payload that owns it.
 fn slice(payload: &Bytes, value: &[u8]) -> Bytes {
-    if value.is_empty() {
-        Bytes::new()
-    } else {
-        payload.slice_ref(value)
-    }
+    if value.is_empty() { Bytes::new() } else { payload.slice_ref(value) }
 }
 
 fn failed(at: &TopicPartition, offset: i64, source: BatchError) -> Error {
-    Error::Batch {
-        topic: at.topic.to_string(),
-        partition: at.partition,
-        offset,
-        source,
-    }
+    Error::Batch { topic: at.topic.to_string(), partition: at.partition, offset, source }
 }

@@ -16,48 +16,23 @@ pub(crate) enum Error {
     #[error("cannot start: {0}")]
     Start(#[from] rillway_io::Error),
     #[error("{}: {source}", path.display())]
-    File {
-        path: PathBuf,
-        source: std::io::Error,
-    },
+    File { path: PathBuf, source: std::io::Error },
     #[error("topic {0} does not exist")]
     NoTopic(String),
     #[error("topic {topic} has {have} partitions, not {want}")]
-    Partitions {
-        topic: String,
-        have: usize,
-        want: usize,
-    },
+    Partitions { topic: String, have: usize, want: usize },
     #[error("line {line} is longer than {limit} bytes")]
     LongLine { line: u64, limit: usize },
     #[error("{topic}-{partition}, batch at offset {offset}: {source}")]
-    Batch {
-        topic: String,
-        partition: i32,
-        offset: i64,
-        source: BatchError,
-    },
+    Batch { topic: String, partition: i32, offset: i64, source: BatchError },
     #[error("{failed} of {records} records were not delivered; first: {first}")]
-    Undelivered {
-        failed: u64,
-        records: u64,
-        first: ClientError,
-    },
+    Undelivered { failed: u64, records: u64, first: ClientError },
     #[error("chunk {expected} is missing: {what}")]
     MissingChunk { expected: u64, what: String },
     #[error("{topic}-{partition} has chunk {got} behind chunk {last}")]
-    ChunkOrder {
-        topic: String,
-        partition: i32,
-        last: u64,
-        got: u64,
-    },
+    ChunkOrder { topic: String, partition: i32, last: u64, got: u64 },
     #[error("offset {offset} of {topic}-{partition} is no chunk: its key is not 8 bytes long")]
-    NoChunk {
-        topic: String,
-        partition: i32,
-        offset: i64,
-    },
+    NoChunk { topic: String, partition: i32, offset: i64 },
 }
 
 impl Error {

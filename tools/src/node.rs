@@ -50,10 +50,7 @@ where
     F: Fn(Runtime, A) -> Fut + Send + Clone + 'static,
     Fut: Future<Output = Result<()>> + 'static,
 {
-    let options = KernelOptions {
-        cpus: vec![ANY_CPU],
-        ..KernelOptions::default()
-    };
+    let options = KernelOptions { cpus: vec![ANY_CPU], ..KernelOptions::default() };
     let node = start(options, move |rt| main(rt, args.clone()))?;
     node.join().into_iter().collect()
 }

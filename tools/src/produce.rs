@@ -107,9 +107,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
 async fn produce(rt: Runtime, args: Args) -> Result<()> {
     let client = args.connection.client(&rt);
     let partitions = partitions(&rt, &client, &args).await?;
-    let cut = args
-        .record_bytes
-        .map_or(Cut::Lines, |size| Cut::Every(size as usize));
+    let cut = args.record_bytes.map_or(Cut::Lines, |size| Cut::Every(size as usize));
     let mut source = source::open(&args.file, cut)?;
     client.start_producer(args.producer());
     let mut upload = Upload {
@@ -207,11 +205,7 @@ impl Upload {
         self.figures.finish();
         match self.first {
             None => Ok(()),
-            Some(first) => Err(Error::Undelivered {
-                failed: self.failed,
-                records,
-                first,
-            }),
+            Some(first) => Err(Error::Undelivered { failed: self.failed, records, first }),
         }
     }
 }
@@ -226,12 +220,7 @@ struct Turns {
 
 impl Turns {
     fn new(partitions: Vec<TopicPartition>, batch: usize) -> Self {
-        Self {
-            partitions,
-            batch,
-            current: 0,
-            used: 0,
-        }
+        Self { partitions, batch, current: 0, used: 0 }
     }
 
     /// Where a record of `len` bytes goes. Asked again for the same record, it may be the next partition.

@@ -55,11 +55,7 @@ impl Reorder {
         }
         progress.last = Some(index);
         // A chunk that is not written at once is copied, or it would keep the whole answer it came in.
-        let chunk = if index == self.next {
-            chunk
-        } else {
-            Bytes::copy_from_slice(&chunk)
-        };
+        let chunk = if index == self.next { chunk } else { Bytes::copy_from_slice(&chunk) };
         self.buffered += chunk.len();
         self.waiting.insert(index, chunk);
         Ok(())
@@ -125,28 +121,18 @@ impl Reorder {
     pub(crate) fn finish(&self) -> Result<()> {
         match self.waiting.first_key_value() {
             None => Ok(()),
-            Some((first, _)) => Err(self.missing(&format!(
-                "{} later ones are there, from {first} on",
-                self.waiting.len()
-            ))),
+            Some((first, _)) => Err(self
+                .missing(&format!("{} later ones are there, from {first} on", self.waiting.len()))),
         }
     }
 
     fn missing(&self, what: &str) -> Error {
-        Error::MissingChunk {
-            expected: self.next,
-            what: what.to_string(),
-        }
+        Error::MissingChunk { expected: self.next, what: what.to_string() }
     }
 }
 
 fn order(at: &TopicPartition, last: u64, got: u64) -> Error {
-    Error::ChunkOrder {
-        topic: at.topic.to_string(),
-        partition: at.partition,
-        last,
-        got,
-    }
+    Error::ChunkOrder { topic: at.topic.to_string(), partition: at.partition, last, got }
 }
 
 #[cfg(test)]
@@ -170,10 +156,7 @@ mod tests {
         assert_eq!(reorder.pop(), None);
         reorder.push(&at(0), 0, chunk()).expect("rising");
         assert_eq!(std::iter::from_fn(|| reorder.pop()).count(), 2);
-        assert!(matches!(
-            reorder.finish(),
-            Err(Error::MissingChunk { expected: 2, .. })
-        ));
+        assert!(matches!(reorder.finish(), Err(Error::MissingChunk { expected: 2, .. })));
         reorder.push(&at(0), 2, chunk()).expect("rising");
         assert_eq!(std::iter::from_fn(|| reorder.pop()).count(), 2);
         assert!(reorder.finish().is_ok());
@@ -205,10 +188,7 @@ mod tests {
             reorder.push(&at(0), index, chunk()).expect("rising");
             while reorder.pop().is_some() {}
         }
-        assert!(
-            reorder.buffered() > 40 / 2,
-            "the buffer alone would keep it waiting"
-        );
+        assert!(reorder.buffered() > 40 / 2, "the buffer alone would keep it waiting");
         assert_eq!(reorder.resume(), [at(1)], "it has chunk 6");
         assert_eq!(reorder.pause().expect("partition 1 may bring it"), [at(0)]);
     }
@@ -218,10 +198,7 @@ mod tests {
         let mut reorder = Reorder::new(10, (0..2).map(at));
         reorder.push(&at(1), 4, chunk()).expect("rising");
         reorder.end(&at(0));
-        assert!(matches!(
-            reorder.pause(),
-            Err(Error::MissingChunk { expected: 0, .. })
-        ));
+        assert!(matches!(reorder.pause(), Err(Error::MissingChunk { expected: 0, .. })));
     }
 
     #[test]

@@ -27,10 +27,7 @@ pub(crate) struct Sink {
 impl Sink {
     /// Creates the file, or writes to standard output for `-`.
     pub(crate) fn create(path: &Path) -> Result<Self> {
-        let failed = |source| Error::File {
-            path: path.to_path_buf(),
-            source,
-        };
+        let failed = |source| Error::File { path: path.to_path_buf(), source };
         let output: Box<dyn Write + Send> = if path == Path::new("-") {
             Box::new(std::io::stdout())
         } else {

@@ -42,10 +42,7 @@ pub(crate) struct Source {
 
 /// Starts to read a file, or standard input for `-`.
 pub(crate) fn open(path: &Path, cut: Cut) -> Result<Source> {
-    let failed = |source| Error::File {
-        path: path.to_path_buf(),
-        source,
-    };
+    let failed = |source| Error::File { path: path.to_path_buf(), source };
     let (input, len): (Box<dyn Read + Send>, _) = if path == Path::new("-") {
         (Box::new(std::io::stdin()), None)
     } else {
@@ -113,10 +110,7 @@ impl Reader {
             if whole == 0 {
                 return Ok(None);
             }
-            let block = Block {
-                first: self.next,
-                bytes: self.left.split_to(whole).freeze(),
-            };
+            let block = Block { first: self.next, bytes: self.left.split_to(whole).freeze() };
             self.next += records(&block.bytes, self.cut).count() as u64;
             return Ok(Some(block));
         }
@@ -201,14 +195,7 @@ mod tests {
             assert!(chunks.iter().enumerate().all(|(i, (n, _))| *n == i as u64));
             let (_, last) = chunks.last().expect("a chunk");
             assert_eq!(last.len(), (input.len() - 1) % size + 1);
-            assert_eq!(
-                chunks
-                    .iter()
-                    .map(|(_, c)| &**c)
-                    .collect::<Vec<_>>()
-                    .concat(),
-                input
-            );
+            assert_eq!(chunks.iter().map(|(_, c)| &**c).collect::<Vec<_>>().concat(), input);
         }
     }
 
@@ -225,9 +212,6 @@ mod tests {
             next: 0,
             ended: false,
         };
-        assert!(matches!(
-            endless.block(),
-            Err(Error::LongLine { line: 1, .. })
-        ));
+        assert!(matches!(endless.block(), Err(Error::LongLine { line: 1, .. })));
     }
 }

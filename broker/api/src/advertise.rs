@@ -42,7 +42,9 @@ impl Nodes {
     pub fn advertised(&self, local: SocketAddr) -> Vec<Advertised> {
         let ip = match local.ip() {
             // An IPv4 client of a dual-stack listener knows itself by its IPv4 address.
-            std::net::IpAddr::V6(v6) => v6.to_ipv4_mapped().map_or(local.ip(), std::net::IpAddr::V4),
+            std::net::IpAddr::V6(v6) => {
+                v6.to_ipv4_mapped().map_or(local.ip(), std::net::IpAddr::V4)
+            }
             v4 => v4,
         };
         let node = |(core, port): (usize, &u16)| Advertised {

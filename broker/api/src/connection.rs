@@ -90,7 +90,8 @@ pub(crate) async fn serve(context: Context, conn: Conn) {
     context.inner.lives.borrow_mut().push(Rc::downgrade(&life));
     let queue = Rc::new(Queue::default());
     let rt = context.shard().runtime().clone();
-    let writer = rt.spawn(Class::Connection, write(context.clone(), Rc::clone(&life), Rc::clone(&queue)));
+    let writer =
+        rt.spawn(Class::Connection, write(context.clone(), Rc::clone(&life), Rc::clone(&queue)));
     let stop = context.inner.stop.notified();
     let reading = read(&context, &life, &queue);
     let end = if context.inner.stopping.get() { None } else { first(reading, stop).await };

@@ -113,8 +113,12 @@ impl Context {
         // Clients that read get their answers; one that does not would hold the stop up to its end.
         let rt = self.inner.shard.runtime().clone();
         if rt.timeout(ANSWERS_WITHIN, self.inner.gate.close()).await.is_none() {
-            let lives: Vec<_> = self.inner.lives.borrow().iter().filter_map(Weak::upgrade).collect();
-            tracing::info!("{} connections did not take their answers and are cut off", lives.len());
+            let lives: Vec<_> =
+                self.inner.lives.borrow().iter().filter_map(Weak::upgrade).collect();
+            tracing::info!(
+                "{} connections did not take their answers and are cut off",
+                lives.len()
+            );
             lives.iter().for_each(|life| life.cut());
             self.inner.gate.close().await;
         }

@@ -20,7 +20,8 @@ pub(crate) async fn dispatch(request: Request, key: i16, content: &[u8]) -> Resu
     let (_, body) = RequestHeader::decode(content).map_err(|e| Close(e.to_string()))?;
     macro_rules! handle {
         ($api:ident) => {{
-            let body = rillway_wire::api::$api::Request::decode_body(body, version).map_err(|e| Close(e.to_string()))?;
+            let body = rillway_wire::api::$api::Request::decode_body(body, version)
+                .map_err(|e| Close(e.to_string()))?;
             apis::$api::handle(request, &body).await
         }};
     }

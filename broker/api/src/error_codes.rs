@@ -25,7 +25,9 @@ pub(crate) fn topic(e: &TopicError) -> ErrorCode {
     match e {
         TopicError::Exists(_) => ErrorCode::TopicAlreadyExists,
         TopicError::Unknown(_) => ErrorCode::UnknownTopicOrPartition,
-        TopicError::InvalidName(_) | TopicError::Collides { .. } => ErrorCode::InvalidTopicException,
+        TopicError::InvalidName(_) | TopicError::Collides { .. } => {
+            ErrorCode::InvalidTopicException
+        }
         TopicError::InvalidPartitions { .. } => ErrorCode::InvalidPartitions,
         TopicError::InvalidReplicationFactor { .. } => ErrorCode::InvalidReplicationFactor,
         TopicError::InvalidAssignment(_) => ErrorCode::InvalidReplicaAssignment,

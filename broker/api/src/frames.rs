@@ -46,7 +46,8 @@ impl Frames {
         self.fill(4, context, true).await?;
         let mut prefix = [0; 4];
         prefix.copy_from_slice(&self.buffer[self.start..self.start + 4]);
-        let len = frame_len(prefix, context.limits().request_bytes_max).map_err(|e| End::Bad(e.to_string()))?;
+        let len = frame_len(prefix, context.limits().request_bytes_max)
+            .map_err(|e| End::Bad(e.to_string()))?;
         let mut permit = None;
         if len > SMALL {
             // The first part must be here before memory is set aside for the whole: a claim alone costs nothing.

@@ -32,7 +32,10 @@ pub async fn serve(context: Context, listener: Listener) {
         }
         let open = context.inner.connections.get();
         if open >= context.limits().connections_max {
-            context.complain(conn.peer_addr(), &format!("{open} connections are open, the limit of this core"));
+            context.complain(
+                conn.peer_addr(),
+                &format!("{open} connections are open, the limit of this core"),
+            );
             conn.shutdown();
             continue;
         }

@@ -52,7 +52,11 @@ mod tests {
     #[test]
     fn every_row_lies_within_what_wire_can_read() {
         for s in SERVED {
-            assert!(s.min <= s.max && s.answered_from >= s.min && s.answered_from <= s.max, "{:?}", s.api);
+            assert!(
+                s.min <= s.max && s.answered_from >= s.min && s.answered_from <= s.max,
+                "{:?}",
+                s.api
+            );
         }
     }
 }

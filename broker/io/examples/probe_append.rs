@@ -49,22 +49,14 @@ impl Counter {
         set(EVENT, "1");
         // SAFETY: takes nothing and cannot fail.
         let thread = unsafe { libc::gettid() };
-        Counter {
-            thread: format!("core-0-{thread}"),
-        }
+        Counter { thread: format!("core-0-{thread}") }
     }
 
     fn by_opcode(&self) -> BTreeMap<String, u64> {
         let trace = fs::read_to_string(Path::new(TRACING).join("trace")).expect("trace");
         let mut counts = BTreeMap::new();
-        for line in trace
-            .lines()
-            .filter(|line| line.trim_start().starts_with(&self.thread))
-        {
-            let opcode = line
-                .split("opcode ")
-                .nth(1)
-                .and_then(|rest| rest.split(',').next());
+        for line in trace.lines().filter(|line| line.trim_start().starts_with(&self.thread)) {
+            let opcode = line.split("opcode ").nth(1).and_then(|rest| rest.split(',').next());
             *counts.entry(opcode.unwrap_or("?").to_string()).or_default() += 1;
         }
         counts
@@ -99,13 +91,7 @@ async fn append(file: &DirectFile, ahead: Ahead) {
 
 async fn probe(rt: Runtime, dir: PathBuf) {
     println!("{:<16} {:>8}  punts by opcode", "ahead", "us/write");
-    let cases = [
-        Ahead::Nothing,
-        Ahead::Blocks,
-        Ahead::Size,
-        Ahead::BlocksAndSize,
-        Ahead::Written,
-    ];
+    let cases = [Ahead::Nothing, Ahead::Blocks, Ahead::Size, Ahead::BlocksAndSize, Ahead::Written];
     for ahead in cases {
         let path = dir.join("probe-append");
         let options = OpenOptions::new().create(true).truncate(true);
@@ -121,11 +107,7 @@ async fn probe(rt: Runtime, dir: PathBuf) {
         let began = rt.now();
         append(&file, ahead).await;
         let per_write = (rt.now() - began).as_micros() as f64 / WRITES as f64;
-        println!(
-            "{:<16} {per_write:>8.1}  {:?}",
-            format!("{ahead:?}"),
-            counter.by_opcode()
-        );
+        println!("{:<16} {per_write:>8.1}  {:?}", format!("{ahead:?}"), counter.by_opcode());
         drop(counter);
         file.close().await.expect("close");
         rt.disk().remove_file(&path).await.expect("remove_file");

@@ -81,9 +81,7 @@ async fn write(rt: Runtime, dir: PathBuf, how: How) {
     let file = prepared(&rt, &dir.join("segment")).await;
     let fresh = prepared(&rt, &dir.join("fresh")).await;
     let ring = prepared(&rt, &dir.join("ring")).await;
-    ring.write_at(Chunk::copy_from(&[1; 64 * BLOCK]), 0)
-        .await
-        .expect("write");
+    ring.write_at(Chunk::copy_from(&[1; 64 * BLOCK]), 0).await.expect("write");
     ring.fdatasync().await.expect("fdatasync");
     disk.sync_dir(&dir).await.expect("sync_dir");
     // From here on three files exist: two with 64 allocated blocks, and the ring with 64 written ones.
@@ -124,12 +122,7 @@ fn shut_down(mount: &Path) {
     let flags = NOLOGFLUSH;
     // SAFETY: the request reads one u32, from a live value.
     let done = unsafe { libc::ioctl(dir.as_raw_fd(), EXT4_IOC_SHUTDOWN, &raw const flags) };
-    assert_eq!(
-        done,
-        0,
-        "EXT4_IOC_SHUTDOWN: {}",
-        std::io::Error::last_os_error()
-    );
+    assert_eq!(done, 0, "EXT4_IOC_SHUTDOWN: {}", std::io::Error::last_os_error());
 }
 
 /// How many blocks of a range hold the bytes that were written.
@@ -137,22 +130,11 @@ fn describe(mount: &Path, name: &str, from: usize, blocks: usize) -> String {
     let Ok(bytes) = std::fs::read(mount.join(name)) else {
         return "no such file".to_string();
     };
-    let range = bytes
-        .get(from * BLOCK..(from + blocks) * BLOCK)
-        .unwrap_or(&[]);
-    let kept = range
-        .chunks(BLOCK)
-        .filter(|b| b.iter().all(|b| *b == 7))
-        .count();
-    let zeros = range
-        .chunks(BLOCK)
-        .filter(|b| b.iter().all(|b| *b == 0))
-        .count();
+    let range = bytes.get(from * BLOCK..(from + blocks) * BLOCK).unwrap_or(&[]);
+    let kept = range.chunks(BLOCK).filter(|b| b.iter().all(|b| *b == 7)).count();
+    let zeros = range.chunks(BLOCK).filter(|b| b.iter().all(|b| *b == 0)).count();
     let old = range.len() / BLOCK - kept - zeros;
-    format!(
-        "{kept} kept, {zeros} zeros, {old} old; {} bytes long",
-        bytes.len()
-    )
+    format!("{kept} kept, {zeros} zeros, {old} old; {} bytes long", bytes.len())
 }
 
 fn main() {
@@ -165,34 +147,20 @@ fn main() {
         file.set_len(256 << 20).expect("set_len");
         run("mkfs.ext4", &["-q", "-F", &image_name]);
         // A long commit interval, so that the journal's own five seconds do not decide.
-        run(
-            "mount",
-            &["-o", "loop,commit=300", &image_name, &mount_name],
-        );
+        run("mount", &["-o", "loop,commit=300", &image_name, &mount_name]);
         let at = mount.clone();
         let main = move |rt| write(rt, at.clone(), how);
-        kernel::start(KernelOptions::default(), main)
-            .expect("io_uring")
-            .join();
+        kernel::start(KernelOptions::default(), main).expect("io_uring").join();
         shut_down(&mount);
         unmount(&mount_name);
         run("mount", &["-o", "loop", &image_name, &mount_name]);
         println!("{how:?}");
-        println!(
-            "    segment, 16 blocks: {}",
-            describe(&mount, "segment", 0, 16)
-        );
+        println!("    segment, 16 blocks: {}", describe(&mount, "segment", 0, 16));
         if how == How::SyncfsThenMoreWrites {
-            println!(
-                "    segment, the next 16: {}",
-                describe(&mount, "segment", 16, 16)
-            );
+            println!("    segment, the next 16: {}", describe(&mount, "segment", 16, 16));
         }
         println!("    ring, 1 block:      {}", describe(&mount, "ring", 0, 1));
-        println!(
-            "    fresh, 1 block:     {}",
-            describe(&mount, "fresh", 0, 1)
-        );
+        println!("    fresh, 1 block:     {}", describe(&mount, "fresh", 0, 1));
         println!("    new, 1 block:       {}", describe(&mount, "new", 0, 1));
         unmount(&mount_name);
     }

@@ -18,16 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const NEVER: Duration = Duration::from_secs(86_400);
 
 fn options(cpus: Vec<usize>, heartbeat: bool) -> KernelOptions {
-    let period = if heartbeat {
-        KernelOptions::default().heartbeat
-    } else {
-        NEVER
-    };
-    KernelOptions {
-        cpus,
-        heartbeat: period,
-        ..KernelOptions::default()
-    }
+    let period = if heartbeat { KernelOptions::default().heartbeat } else { NEVER };
+    KernelOptions { cpus, heartbeat: period, ..KernelOptions::default() }
 }
 
 fn ping_pong(class: Class, heartbeat: bool) {

@@ -37,11 +37,7 @@ impl Buffer {
         let mut memory = pool::take(capacity);
         let start =
             NonNull::new(memory.as_mut_ptr()).expect("an allocation is not at address zero");
-        Buffer {
-            memory: Some(Rc::new(memory)),
-            start,
-            capacity,
-        }
+        Buffer { memory: Some(Rc::new(memory)), start, capacity }
     }
 
     /// # Safety
@@ -101,11 +97,7 @@ impl Chunk {
             r.end,
             self.len
         );
-        Chunk {
-            memory: self.memory.clone(),
-            start: self.start + r.start,
-            len: r.end - r.start,
-        }
+        Chunk { memory: self.memory.clone(), start: self.start + r.start, len: r.end - r.start }
     }
 
     /// Length in bytes.
@@ -119,15 +111,8 @@ impl Chunk {
     }
 
     pub(crate) fn from_read(read: ReadResult, r: Range<usize>) -> Chunk {
-        assert!(
-            r.start <= r.end && r.end <= read.len(),
-            "view beyond what was read"
-        );
-        Chunk {
-            memory: Memory::Read(read),
-            start: r.start,
-            len: r.end - r.start,
-        }
+        assert!(r.start <= r.end && r.end <= read.len(), "view beyond what was read");
+        Chunk { memory: Memory::Read(read), start: r.start, len: r.end - r.start }
     }
 
     /// The memory as glommio wants it, if it can be written without a copy.
@@ -177,10 +162,7 @@ pub struct AppendBuffer {
 impl AppendBuffer {
     /// An empty buffer for `bytes` bytes, rounded up to a whole number of blocks (at least one).
     pub fn with_capacity(bytes: usize) -> AppendBuffer {
-        AppendBuffer {
-            buffer: Rc::new(Buffer::new(bytes)),
-            len: 0,
-        }
+        AppendBuffer { buffer: Rc::new(Buffer::new(bytes)), len: 0 }
     }
 
     /// Bytes written.
@@ -254,13 +236,9 @@ impl AppendBuffer {
     /// # Panics
     /// If `at..at + bytes.len()` does not lie within `0..len`, or while any view exists.
     pub fn patch(&mut self, at: usize, bytes: &[u8]) {
+        assert!(Rc::strong_count(&self.buffer) == 1, "patch of a buffer that has views");
         assert!(
-            Rc::strong_count(&self.buffer) == 1,
-            "patch of a buffer that has views"
-        );
-        assert!(
-            at.checked_add(bytes.len())
-                .is_some_and(|end| end <= self.len),
+            at.checked_add(bytes.len()).is_some_and(|end| end <= self.len),
             "patch of {} bytes at {at} of a buffer of {} bytes",
             bytes.len(),
             self.len
@@ -283,32 +261,20 @@ impl AppendBuffer {
 
     /// The whole of what was written, as a view. The buffer can no longer be appended to.
     pub fn freeze(self) -> Chunk {
-        Chunk {
-            memory: Memory::Buffer(self.buffer),
-            start: 0,
-            len: self.len,
-        }
+        Chunk { memory: Memory::Buffer(self.buffer), start: 0, len: self.len }
     }
 
     /// The same, extended with zeros to a whole number of blocks.
     pub fn freeze_padded(mut self) -> Chunk {
         self.zero_padding();
         let len = blocks(self.len);
-        Chunk {
-            memory: Memory::Buffer(self.buffer),
-            start: 0,
-            len,
-        }
+        Chunk { memory: Memory::Buffer(self.buffer), start: 0, len }
     }
 }
 
 impl fmt::Debug for AppendBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "AppendBuffer({} of {} bytes)",
-            self.len, self.buffer.capacity
-        )
+        write!(f, "AppendBuffer({} of {} bytes)", self.len, self.buffer.capacity)
     }
 }
 

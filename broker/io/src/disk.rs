@@ -146,13 +146,8 @@ impl Disk {
             DiskBackend::Kernel(d) => FileBackend::Kernel(d.open(path, options).await?),
             DiskBackend::Sim(d) => FileBackend::Sim(d.open(path, options).await?),
         };
-        let inner = FileInner {
-            backend,
-            runtime: self.runtime.clone(),
-        };
-        Ok(DirectFile {
-            inner: Rc::new(inner),
-        })
+        let inner = FileInner { backend, runtime: self.runtime.clone() };
+        Ok(DirectFile { inner: Rc::new(inner) })
     }
 
     /// Creates a directory and those above it that are missing. Does not sync any of them.
@@ -247,10 +242,7 @@ impl Disk {
                 DiskBackend::Sim(d) => d.try_lock(path).await?.map(LockBackend::Sim),
             };
             if let Some(lock) = lock {
-                return Ok(FileLock {
-                    path: path.to_path_buf(),
-                    _lock: lock,
-                });
+                return Ok(FileLock { path: path.to_path_buf(), _lock: lock });
             }
             retry_lock(&self.runtime, path, until, wait).await?;
         }
@@ -279,10 +271,8 @@ async fn retry_lock(
 ) -> Result<()> {
     let left = until.since(runtime.now());
     if left.is_zero() {
-        return Err(
-            Error::at("lock", path, std::io::ErrorKind::WouldBlock.into())
-                .with_detail(format!("held by another process for {wait:?}")),
-        );
+        return Err(Error::at("lock", path, std::io::ErrorKind::WouldBlock.into())
+            .with_detail(format!("held by another process for {wait:?}")));
     }
     runtime.sleep(left.min(LOCK_RETRY)).await;
     Ok(())
@@ -459,15 +449,8 @@ impl DirectFile {
             FileBackend::Sim(f) => f.quiesce().await,
         }
         match Rc::try_unwrap(self.inner) {
-            Ok(FileInner {
-                backend: FileBackend::Kernel(f),
-                ..
-            }) => f.close().await,
-            Ok(FileInner {
-                backend: FileBackend::Sim(_),
-                ..
-            })
-            | Err(_) => Ok(()),
+            Ok(FileInner { backend: FileBackend::Kernel(f), .. }) => f.close().await,
+            Ok(FileInner { backend: FileBackend::Sim(_), .. }) | Err(_) => Ok(()),
         }
     }
 }

@@ -26,22 +26,12 @@ pub struct Error {
 impl Error {
     /// An error without a path.
     pub fn new(op: &'static str, source: io::Error) -> Error {
-        Error {
-            op,
-            path: None,
-            source,
-            detail: String::new(),
-        }
+        Error { op, path: None, source, detail: String::new() }
     }
 
     /// An error of an operation on `path`.
     pub fn at(op: &'static str, path: &Path, source: io::Error) -> Error {
-        Error {
-            op,
-            path: Some(path.to_path_buf()),
-            source,
-            detail: String::new(),
-        }
+        Error { op, path: Some(path.to_path_buf()), source, detail: String::new() }
     }
 
     /// Adds what was expected and what was got.
@@ -58,10 +48,7 @@ impl Error {
 
     /// True for ENOSPC and EDQUOT: a served state, not a reason to stop (design section 4).
     pub fn is_no_space(&self) -> bool {
-        matches!(
-            self.source.kind(),
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-        )
+        matches!(self.source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
     }
 
     /// True if the process, or the system, has no descriptor left: passing, and no fault of the device.

@@ -31,10 +31,7 @@ pub enum TrySendError<T> {
 /// # Panics
 /// If `capacity` is zero.
 pub fn mailbox<T: Send + 'static>(capacity: usize) -> (Mailbox<T>, Inbox<T>) {
-    assert!(
-        capacity > 0,
-        "a mailbox needs room for at least one message"
-    );
+    assert!(capacity > 0, "a mailbox needs room for at least one message");
     let (sender, receiver) = flume::bounded(capacity);
     (Mailbox { sender }, Inbox { receiver })
 }
@@ -81,9 +78,7 @@ impl<T: Send + 'static> Mailbox<T> {
 
 impl<T> Clone for Mailbox<T> {
     fn clone(&self) -> Mailbox<T> {
-        Mailbox {
-            sender: self.sender.clone(),
-        }
+        Mailbox { sender: self.sender.clone() }
     }
 }
 
@@ -136,12 +131,7 @@ impl<T> fmt::Debug for Inbox<T> {
 /// One answer, from any thread to any thread.
 pub fn reply<T: Send + 'static>() -> (ReplySender<T>, Reply<T>) {
     let (sender, receiver) = flume::bounded(1);
-    (
-        ReplySender { sender },
-        Reply {
-            receiver: receiver.into_recv_async(),
-        },
-    )
+    (ReplySender { sender }, Reply { receiver: receiver.into_recv_async() })
 }
 
 /// The answering end of [`reply`].

@@ -37,15 +37,11 @@ pub struct Acceptor {
 
 impl Acceptor {
     pub(crate) fn kernel(acceptor: kernel::net::Acceptor) -> Acceptor {
-        Acceptor {
-            backend: AcceptorBackend::Kernel(acceptor),
-        }
+        Acceptor { backend: AcceptorBackend::Kernel(acceptor) }
     }
 
     pub(crate) fn sim(acceptor: sim::net::Acceptor) -> Acceptor {
-        Acceptor {
-            backend: AcceptorBackend::Sim(acceptor),
-        }
+        Acceptor { backend: AcceptorBackend::Sim(acceptor) }
     }
 
     /// The next connection. Dropping the future loses none.
@@ -90,12 +86,7 @@ pub struct Conn {
 
 impl Conn {
     fn new(backend: ConnBackend) -> Conn {
-        Conn {
-            inner: Rc::new(ConnInner {
-                backend,
-                sending: Semaphore::new(1),
-            }),
-        }
+        Conn { inner: Rc::new(ConnInner { backend, sending: Semaphore::new(1) }) }
     }
 
     pub(crate) fn kernel(conn: kernel::net::Conn) -> Conn {
@@ -122,10 +113,7 @@ impl Conn {
     /// dropped after its turn has come, the connection is shut down: the peer could make no sense of the rest.
     pub async fn send(&self, list: IoList) -> Result<()> {
         let _turn = self.inner.sending.acquire(1).await;
-        let mut guard = SendGuard {
-            conn: self,
-            done: false,
-        };
+        let mut guard = SendGuard { conn: self, done: false };
         let mut ready: VecDeque<Part> = VecDeque::new();
         let mut materialised = 0;
         for part in list.parts {

@@ -32,10 +32,7 @@ thread_local! {
 /// A buffer of exactly `size` bytes, a positive multiple of the block. Its content is undefined: the caller
 /// must write a byte before it shows it to anyone.
 pub(crate) fn take(size: usize) -> DmaBuffer {
-    let recycled = POOL
-        .try_with(|pool| pool.borrow_mut().take(size))
-        .ok()
-        .flatten();
+    let recycled = POOL.try_with(|pool| pool.borrow_mut().take(size)).ok().flatten();
     let buffer = recycled.unwrap_or_else(|| glommio::allocate_dma_buffer_global(size));
     debug_assert_eq!(buffer.len(), size);
     buffer
@@ -100,11 +97,7 @@ mod tests {
             pool.give(glommio::allocate_dma_buffer_global((1 + i % 7) << 20));
             assert!(pool.bytes <= LIMIT);
         }
-        let kept: usize = pool
-            .sizes
-            .iter()
-            .map(|(size, s)| size * s.buffers.len())
-            .sum();
+        let kept: usize = pool.sizes.iter().map(|(size, s)| size * s.buffers.len()).sum();
         assert_eq!(kept, pool.bytes);
     }
 

@@ -57,21 +57,14 @@ impl Semaphore {
         let mut state = self.state.borrow_mut();
         if state.waiters.is_empty() && state.available >= n {
             state.available -= n;
-            return Some(Permit {
-                semaphore: self.clone(),
-                units: n,
-            });
+            return Some(Permit { semaphore: self.clone(), units: n });
         }
         None
     }
 
     /// Waits for `n` units. More than there will ever be waits for ever: check against the budget first.
     pub fn acquire(&self, n: usize) -> Acquire {
-        Acquire {
-            semaphore: self.clone(),
-            wants: n,
-            waiter: None,
-        }
+        Acquire { semaphore: self.clone(), wants: n, waiter: None }
     }
 
     fn release(&self, units: usize) {
@@ -95,12 +88,7 @@ impl Semaphore {
 
 impl fmt::Debug for Semaphore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "Semaphore({} free, {} waiting)",
-            self.available(),
-            self.waiting()
-        )
+        write!(f, "Semaphore({} free, {} waiting)", self.available(), self.waiting())
     }
 }
 
@@ -122,10 +110,7 @@ impl Future for Acquire {
                 return Poll::Pending;
             }
             self.waiter = None;
-            return Poll::Ready(Permit {
-                semaphore: self.semaphore.clone(),
-                units: self.wants,
-            });
+            return Poll::Ready(Permit { semaphore: self.semaphore.clone(), units: self.wants });
         }
         if let Some(permit) = self.semaphore.try_acquire(self.wants) {
             return Poll::Ready(permit);
@@ -135,11 +120,7 @@ impl Future for Acquire {
             granted: Cell::new(false),
             waker: RefCell::new(Some(cx.waker().clone())),
         });
-        self.semaphore
-            .state
-            .borrow_mut()
-            .waiters
-            .push_back(Rc::clone(&waiter));
+        self.semaphore.state.borrow_mut().waiters.push_back(Rc::clone(&waiter));
         self.waiter = Some(waiter);
         Poll::Pending
     }
@@ -153,11 +134,7 @@ impl Drop for Acquire {
         if waiter.granted.get() {
             self.semaphore.release(waiter.wants);
         } else {
-            self.semaphore
-                .state
-                .borrow_mut()
-                .waiters
-                .retain(|w| !Rc::ptr_eq(w, &waiter));
+            self.semaphore.state.borrow_mut().waiters.retain(|w| !Rc::ptr_eq(w, &waiter));
             // The one behind may fit now.
             self.semaphore.release(0);
         }
@@ -182,16 +159,9 @@ impl Permit {
     /// # Panics
     /// If there are fewer.
     pub fn split(&mut self, n: usize) -> Permit {
-        assert!(
-            n <= self.units,
-            "split of {n} from a permit of {}",
-            self.units
-        );
+        assert!(n <= self.units, "split of {n} from a permit of {}", self.units);
         self.units -= n;
-        Permit {
-            semaphore: self.semaphore.clone(),
-            units: n,
-        }
+        Permit { semaphore: self.semaphore.clone(), units: n }
     }
 
     /// Adds the units of another permit of the same semaphore.
@@ -239,9 +209,7 @@ mod tests {
         let mut small = s.acquire(1);
         assert!(poll(&mut small).is_pending());
         drop(held);
-        let Poll::Ready(permit) = poll(&mut large) else {
-            panic!("three units are free")
-        };
+        let Poll::Ready(permit) = poll(&mut large) else { panic!("three units are free") };
         assert!(poll(&mut small).is_pending());
         drop(permit);
         assert!(poll(&mut small).is_ready());

@@ -48,11 +48,7 @@ impl Notify {
     pub fn notified(&self) -> Notified {
         let mut state = self.state.borrow_mut();
         state.next += 1;
-        Notified {
-            state: Rc::clone(&self.state),
-            round: state.round,
-            id: state.next,
-        }
+        Notified { state: Rc::clone(&self.state), round: state.round, id: state.next }
     }
 }
 
@@ -88,10 +84,7 @@ impl Future for Notified {
 
 impl Drop for Notified {
     fn drop(&mut self) {
-        self.state
-            .borrow_mut()
-            .waiters
-            .retain(|(id, _)| *id != self.id);
+        self.state.borrow_mut().waiters.retain(|(id, _)| *id != self.id);
     }
 }
 
@@ -120,9 +113,7 @@ impl Gate {
             return None;
         }
         self.state.inside.set(self.state.inside.get() + 1);
-        Some(Pass {
-            state: Rc::clone(&self.state),
-        })
+        Some(Pass { state: Rc::clone(&self.state) })
     }
 
     /// Passes held.
@@ -155,12 +146,7 @@ impl Gate {
 
 impl fmt::Debug for Gate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "Gate({} inside, closed: {})",
-            self.inside(),
-            self.is_closed()
-        )
+        write!(f, "Gate({} inside, closed: {})", self.inside(), self.is_closed())
     }
 }
 
@@ -173,9 +159,7 @@ pub struct Pass {
 impl Clone for Pass {
     fn clone(&self) -> Pass {
         self.state.inside.set(self.state.inside.get() + 1);
-        Pass {
-            state: Rc::clone(&self.state),
-        }
+        Pass { state: Rc::clone(&self.state) }
     }
 }
 
@@ -202,12 +186,7 @@ pub fn oneshot<T>() -> (OneshotSender<T>, Oneshot<T>) {
         dropped: Cell::new(false),
         waker: Cell::new(None),
     });
-    (
-        OneshotSender {
-            state: Rc::clone(&state),
-        },
-        Oneshot { state },
-    )
+    (OneshotSender { state: Rc::clone(&state) }, Oneshot { state })
 }
 
 struct OneshotState<T> {

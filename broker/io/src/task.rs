@@ -27,12 +27,7 @@ pub enum Class {
 
 impl Class {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Class; 4] = [
-        Class::Control,
-        Class::Data,
-        Class::Connection,
-        Class::Background,
-    ];
+    pub const ALL: [Class; 4] = [Class::Control, Class::Data, Class::Connection, Class::Background];
 }
 
 pub(crate) type BoxFuture = Pin<Box<dyn Future<Output = ()>>>;
@@ -52,10 +47,7 @@ pub(crate) fn describe(payload: &Payload) -> String {
         .downcast_ref::<&str>()
         .map(|s| (*s).to_string())
         .or_else(|| payload.downcast_ref::<String>().cloned());
-    format!(
-        "panic: {}",
-        text.unwrap_or_else(|| "without a message".to_string())
-    )
+    format!("panic: {}", text.unwrap_or_else(|| "without a message".to_string()))
 }
 
 struct Shared<T> {
@@ -97,12 +89,7 @@ impl<T> Task<T> {
         }
         self.shared.cancelled.set(true);
         // Out of the cell first: the future's destructors may look at this very task.
-        let future = self
-            .shared
-            .future
-            .try_borrow_mut()
-            .ok()
-            .and_then(|mut f| f.take());
+        let future = self.shared.future.try_borrow_mut().ok().and_then(|mut f| f.take());
         drop(future);
         if let Some(body) = self.shared.body.take() {
             body.wake();
@@ -152,11 +139,7 @@ pub(crate) fn split<T: 'static>(
         body: Cell::new(None),
         joiner: Cell::new(None),
     });
-    let body = Body {
-        class,
-        shared: Rc::clone(&shared),
-        on_panic,
-    };
+    let body = Body { class, shared: Rc::clone(&shared), on_panic };
     (Task { shared }, Box::pin(body))
 }
 
@@ -219,12 +202,7 @@ impl<T, P: Fn(Payload)> Future for Body<T, P> {
 impl<T, P> Drop for Body<T, P> {
     fn drop(&mut self) {
         // The executor let go of it: its node died, or ended. A `Task` elsewhere must not keep it alive.
-        let future = self
-            .shared
-            .future
-            .try_borrow_mut()
-            .ok()
-            .and_then(|mut f| f.take());
+        let future = self.shared.future.try_borrow_mut().ok().and_then(|mut f| f.take());
         drop(future);
     }
 }

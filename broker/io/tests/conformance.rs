@@ -29,14 +29,9 @@ where
     // Left by a run that failed, or not there.
     let _ = std::fs::remove_dir_all(&dir);
     std::fs::create_dir_all(&dir).expect("a directory for the test");
-    let options = KernelOptions {
-        cpus: vec![0; cores],
-        ..KernelOptions::default()
-    };
+    let options = KernelOptions { cpus: vec![0; cores], ..KernelOptions::default() };
     let at = dir.clone();
-    kernel::start(options, move |rt| scenario(rt, at.clone()))
-        .expect("io_uring works here")
-        .join();
+    kernel::start(options, move |rt| scenario(rt, at.clone())).expect("io_uring works here").join();
     std::fs::remove_dir_all(&dir).expect("it is ours");
 }
 
@@ -53,10 +48,7 @@ where
             let run = run.clone();
             async move {
                 let dir = PathBuf::from("/test");
-                rt.disk()
-                    .create_dir_all(&dir)
-                    .await
-                    .expect("create_dir_all");
+                rt.disk().create_dir_all(&dir).await.expect("create_dir_all");
                 run(rt, dir).await;
             }
         });
@@ -86,9 +78,7 @@ macro_rules! conforms {
 }
 
 fn pattern(len: usize, salt: usize) -> Vec<u8> {
-    (0..len)
-        .map(|i| ((i * 31 + i / 253 + salt * 7) % 251) as u8)
-        .collect()
+    (0..len).map(|i| ((i * 31 + i / 253 + salt * 7) % 251) as u8).collect()
 }
 
 fn create() -> OpenOptions {

@@ -27,9 +27,7 @@ fn is_case(case: &str) -> bool {
 fn fatal_exits_with_code_3_and_says_why() {
     if is_case("fatal") {
         let node = kernel::start(KernelOptions::default(), |rt| async move {
-            rt.spawn(Class::Connection, async {})
-                .await
-                .expect("no panic");
+            rt.spawn(Class::Connection, async {}).await.expect("no panic");
             rt.fatal("flush of rings/7.ring failed: EIO");
         });
         node.expect("io_uring works here").join();
@@ -37,18 +35,14 @@ fn fatal_exits_with_code_3_and_says_why() {
     let output = run("fatal_exits_with_code_3_and_says_why", "fatal");
     assert_eq!(output.status.code(), Some(3));
     let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        stderr.contains("ERROR flush of rings/7.ring failed: EIO"),
-        "{stderr}"
-    );
+    assert!(stderr.contains("ERROR flush of rings/7.ring failed: EIO"), "{stderr}");
 }
 
 #[test]
 fn a_panic_outside_a_connection_exits_with_code_101() {
     if is_case("panic") {
         let node = kernel::start(KernelOptions::default(), |rt| async move {
-            rt.spawn(Class::Background, async { panic!("of destage") })
-                .detach();
+            rt.spawn(Class::Background, async { panic!("of destage") }).detach();
             pending::<()>().await;
         });
         node.expect("io_uring works here").join();
@@ -61,10 +55,7 @@ fn a_panic_outside_a_connection_exits_with_code_101() {
 
 #[test]
 fn starting_without_a_cpu_is_an_error() {
-    let options = KernelOptions {
-        cpus: vec![],
-        ..KernelOptions::default()
-    };
+    let options = KernelOptions { cpus: vec![], ..KernelOptions::default() };
     let error = kernel::start(options, |_| async {}).expect_err("no CPU is listed");
     assert!(error.to_string().contains("no CPU is listed"), "{error}");
 }

@@ -36,12 +36,8 @@ where
     Fut: Future<Output = T> + 'static,
 {
     let node = world.start_node(NODE, 1, main);
-    world
-        .run_until(|| node.is_finished(), LIMIT)
-        .expect("the node ends");
-    world
-        .run_until(|| !world.is_running(NODE), LIMIT)
-        .expect("the process ends");
+    world.run_until(|| node.is_finished(), LIMIT).expect("the node ends");
+    world.run_until(|| !world.is_running(NODE), LIMIT).expect("the process ends");
     node.take().expect("finished").remove(0)
 }
 
@@ -54,9 +50,7 @@ where
     let reached = Rc::new(Cell::new(false));
     let flag = Rc::clone(&reached);
     let _node = world.start_node(NODE, 1, move |rt| main(rt, Rc::clone(&flag)));
-    world
-        .run_until(|| reached.get(), LIMIT)
-        .expect("the point is reached");
+    world.run_until(|| reached.get(), LIMIT).expect("the point is reached");
 }
 
 fn read_all(world: &World, name: &str) -> Option<Vec<u8>> {
@@ -72,16 +66,11 @@ fn holds(bytes: &[u8], blocks: std::ops::Range<usize>, byte: u8) -> bool {
 
 /// Runs a scenario over many seeds and counts how often it says true.
 fn count(scenario: impl Fn(&World) -> bool) -> u64 {
-    (0..SEEDS)
-        .filter(|seed| scenario(&World::new(*seed)))
-        .count() as u64
+    (0..SEEDS).filter(|seed| scenario(&World::new(*seed))).count() as u64
 }
 
 fn assert_both(kept: u64) {
-    assert!(
-        kept > 0 && kept < SEEDS,
-        "kept in {kept} of {SEEDS} worlds: both must happen"
-    );
+    assert!(kept > 0 && kept < SEEDS, "kept in {kept} of {SEEDS} worlds: both must happen");
 }
 
 /// A file of 16 durable blocks of zeros, with a durable name, the file still open.
@@ -167,9 +156,7 @@ fn syncfs_makes_every_completed_write_durable() {
         live(world, |rt| async move {
             let disk = rt.disk();
             let anchor = disk.anchor(path("/")).await.expect("anchor");
-            disk.create_dir_all(path("/d/e"))
-                .await
-                .expect("create_dir_all");
+            disk.create_dir_all(path("/d/e")).await.expect("create_dir_all");
             for name in ["/f", "/d/e/g"] {
                 let file = disk.open(path(name), create()).await.expect("open");
                 file.allocate(0, 16 * B).await.expect("allocate");
@@ -213,10 +200,7 @@ fn a_write_that_completed_after_a_flush_was_issued_is_not_covered_by_it() {
 #[test]
 fn a_write_that_completed_after_syncfs_was_issued_is_not_covered_by_it() {
     let kept = count(|world| {
-        world.set_faults(Faults {
-            syncfs_delay: Duration::from_millis(80),
-            ..Faults::default()
-        });
+        world.set_faults(Faults { syncfs_delay: Duration::from_millis(80), ..Faults::default() });
         live(world, |rt| async move {
             let file = prepared(&rt, "/f").await;
             let anchor = rt.disk().anchor(path("/")).await.expect("anchor");
@@ -254,10 +238,7 @@ fn an_o_dsync_write_keeps_the_size_it_gave_the_file() {
     let kept = count(|world| {
         live(world, |rt| async move {
             let disk = rt.disk();
-            let file = disk
-                .open(path("/f"), create().dsync(true))
-                .await
-                .expect("open");
+            let file = disk.open(path("/f"), create().dsync(true)).await.expect("open");
             disk.sync_dir(path("/")).await.expect("sync_dir");
             file.write_at(filled(8, 1), 3 * B).await.expect("write");
         });
@@ -272,16 +253,10 @@ fn an_unsynced_rename_may_be_lost() {
     let kept = count(|world| {
         live(world, |rt| async move {
             let disk = rt.disk();
-            disk.write_file(path("/old"), b"1")
-                .await
-                .expect("write_file");
-            disk.write_file(path("/new"), b"2")
-                .await
-                .expect("write_file");
+            disk.write_file(path("/old"), b"1").await.expect("write_file");
+            disk.write_file(path("/new"), b"2").await.expect("write_file");
             disk.sync_dir(path("/")).await.expect("sync_dir");
-            disk.rename(path("/new"), path("/old"))
-                .await
-                .expect("rename");
+            disk.rename(path("/new"), path("/old")).await.expect("rename");
         });
         world.power_cut(NODE);
         let (old, new) = (read_all(world, "/old"), read_all(world, "/new"));
@@ -299,12 +274,8 @@ fn a_rename_before_a_directory_sync_is_kept() {
     let kept = count(|world| {
         live(world, |rt| async move {
             let disk = rt.disk();
-            disk.write_file(path("/new"), b"2")
-                .await
-                .expect("write_file");
-            disk.rename(path("/new"), path("/current"))
-                .await
-                .expect("rename");
+            disk.write_file(path("/new"), b"2").await.expect("write_file");
+            disk.rename(path("/new"), path("/current")).await.expect("rename");
             disk.sync_dir(path("/")).await.expect("sync_dir");
         });
         world.power_cut(NODE);
@@ -333,10 +304,7 @@ fn an_unsynced_unlink_may_come_back() {
 fn a_new_file_whose_directory_was_not_synced_may_be_missing() {
     let kept = count(|world| {
         live(world, |rt| async move {
-            rt.disk()
-                .write_file(path("/f"), b"1")
-                .await
-                .expect("write_file");
+            rt.disk().write_file(path("/f"), b"1").await.expect("write_file");
         });
         world.power_cut(NODE);
         read_all(world, "/f").is_some()
@@ -393,19 +361,14 @@ fn a_kill_keeps_completed_writes() {
 
 /// Kills a node with a write of sevens in flight on `/f`, locked through its own descriptor or not.
 fn kill_in_flight(world: &World, locked: bool) {
-    world.set_faults(Faults {
-        write_delay: Duration::from_millis(10),
-        ..Faults::default()
-    });
+    world.set_faults(Faults { write_delay: Duration::from_millis(10), ..Faults::default() });
     live_until(world, move |rt, reached| async move {
         let file = prepared(&rt, "/f").await;
         if locked {
             file.lock_exclusive(Duration::ZERO).await.expect("lock");
         }
         let (writer, own) = (file.clone(), rt.clone());
-        let write = rt.spawn(Class::Data, async move {
-            writer.write_at(filled(7, 4), 0).await
-        });
+        let write = rt.spawn(Class::Data, async move { writer.write_at(filled(7, 4), 0).await });
         own.sleep(Duration::from_micros(200)).await;
         assert!(!write.is_finished());
         reached.set(true);
@@ -419,11 +382,7 @@ fn a_write_in_flight_at_a_kill_may_land_after_the_next_life_opened_an_unlocked_f
     let landed_later = count(|world| {
         kill_in_flight(world, false);
         live(world, |rt| async move {
-            let file = rt
-                .disk()
-                .open(path("/f"), OpenOptions::new())
-                .await
-                .expect("open");
+            let file = rt.disk().open(path("/f"), OpenOptions::new()).await.expect("open");
             let before = file.read_at(0, 4 * BLOCK).await.expect("read");
             rt.sleep(Duration::from_secs(5)).await;
             let after = file.read_at(0, 4 * BLOCK).await.expect("read");
@@ -440,9 +399,7 @@ fn a_write_in_flight_at_a_kill_lands_in_a_locked_file_only_before_the_next_lock(
         live(world, |rt| async move {
             let options = OpenOptions::new().write(true);
             let file = rt.disk().open(path("/f"), options).await.expect("open");
-            file.lock_exclusive(Duration::from_secs(10))
-                .await
-                .expect("lock");
+            file.lock_exclusive(Duration::from_secs(10)).await.expect("lock");
             let before = file.read_at(0, 4 * BLOCK).await.expect("read");
             rt.sleep(Duration::from_secs(5)).await;
             let after = file.read_at(0, 4 * BLOCK).await.expect("read");
@@ -460,9 +417,7 @@ fn the_lock_of_a_dead_life_is_held_by_its_late_writes() {
             let options = OpenOptions::new().write(true);
             let file = rt.disk().open(path("/f"), options).await.expect("open");
             let asked = rt.now();
-            file.lock_exclusive(Duration::from_secs(10))
-                .await
-                .expect("lock");
+            file.lock_exclusive(Duration::from_secs(10)).await.expect("lock");
             rt.now() - asked > Duration::from_millis(100)
         })
     });
@@ -474,43 +429,24 @@ fn a_lock_is_exclusive_within_a_life_and_free_after_it() {
     let world = World::new(1);
     live(&world, |rt| async move {
         let disk = rt.disk();
-        let lock = disk
-            .lock(path("/LOCK"), Duration::ZERO)
-            .await
-            .expect("free");
+        let lock = disk.lock(path("/LOCK"), Duration::ZERO).await.expect("free");
         let second = disk.lock(path("/LOCK"), Duration::from_millis(50)).await;
-        assert_eq!(
-            second.expect_err("held").kind(),
-            std::io::ErrorKind::WouldBlock
-        );
+        assert_eq!(second.expect_err("held").kind(), std::io::ErrorKind::WouldBlock);
         drop(lock);
-        let _again = disk
-            .lock(path("/LOCK"), Duration::ZERO)
-            .await
-            .expect("free again");
+        let _again = disk.lock(path("/LOCK"), Duration::ZERO).await.expect("free again");
     });
     live(&world, |rt| async move {
-        let _lock = rt
-            .disk()
-            .lock(path("/LOCK"), Duration::ZERO)
-            .await
-            .expect("free");
+        let _lock = rt.disk().lock(path("/LOCK"), Duration::ZERO).await.expect("free");
     });
 }
 
 #[test]
 fn a_write_in_flight_at_a_power_cut_is_kept_in_part() {
     let torn = count(|world| {
-        world.set_faults(Faults {
-            write_delay: Duration::from_millis(10),
-            ..Faults::default()
-        });
+        world.set_faults(Faults { write_delay: Duration::from_millis(10), ..Faults::default() });
         live_until(world, |rt, reached| async move {
             let file = prepared(&rt, "/f").await;
-            let write = rt.spawn(
-                Class::Data,
-                async move { file.write_at(filled(7, 4), 0).await },
-            );
+            let write = rt.spawn(Class::Data, async move { file.write_at(filled(7, 4), 0).await });
             rt.sleep(Duration::from_micros(200)).await;
             assert!(!write.is_finished());
             reached.set(true);
@@ -531,28 +467,15 @@ fn a_write_whose_future_was_dropped_still_completes() {
         let write = file.write_at(filled(7, 1), 0);
         assert!(rt.timeout(Duration::ZERO, write).await.is_none());
         file.close().await.expect("close");
-        let file = rt
-            .disk()
-            .open(path("/f"), OpenOptions::new())
-            .await
-            .expect("open");
-        assert!(
-            file.read_at(0, BLOCK)
-                .await
-                .expect("read")
-                .iter()
-                .all(|b| *b == 7)
-        );
+        let file = rt.disk().open(path("/f"), OpenOptions::new()).await.expect("open");
+        assert!(file.read_at(0, BLOCK).await.expect("read").iter().all(|b| *b == 7));
     });
 }
 
 #[test]
 fn what_a_failed_flush_should_have_covered_no_later_flush_covers() {
     let kept = count(|world| {
-        world.set_faults(Faults {
-            eio_on_flush: Some(2),
-            ..Faults::default()
-        });
+        world.set_faults(Faults { eio_on_flush: Some(2), ..Faults::default() });
         live(world, |rt| async move {
             let file = prepared(&rt, "/f").await;
             file.write_at(filled(7, 4), 0).await.expect("write");
@@ -584,9 +507,7 @@ fn the_nth_flush_fails_and_so_does_the_nth_write() {
         file.write_at(filled(1, 1), 0).await.expect("second write");
         let flush = file.fdatasync().await.expect_err("second flush");
         assert_eq!(flush.source.raw_os_error(), Some(5), "EIO: {flush}");
-        file.write_at(filled(1, 1), 0)
-            .await
-            .expect_err("third write");
+        file.write_at(filled(1, 1), 0).await.expect_err("third write");
         file.write_at(filled(1, 1), 0).await.expect("fourth write");
         file.fdatasync().await.expect("third flush");
     });
@@ -595,19 +516,14 @@ fn the_nth_flush_fails_and_so_does_the_nth_write() {
 #[test]
 fn a_syncfs_that_lies_is_found_out_by_the_next_flush() {
     let kept = count(|world| {
-        world.set_faults(Faults {
-            syncfs_lies: Some(1),
-            ..Faults::default()
-        });
+        world.set_faults(Faults { syncfs_lies: Some(1), ..Faults::default() });
         live(world, |rt| async move {
             let (file, ring) = (prepared(&rt, "/f").await, prepared(&rt, "/r").await);
             let anchor = rt.disk().anchor(path("/")).await.expect("anchor");
             file.write_at(filled(7, 4), 0).await.expect("write");
             anchor.syncfs().await.expect("it lies");
             ring.fdatasync().await.expect_err("a flush does not");
-            ring.write_at(filled(1, 1), 0)
-                .await
-                .expect_err("nor does a write");
+            ring.write_at(filled(1, 1), 0).await.expect_err("nor does a write");
         });
         world.power_cut(NODE);
         holds(&read_all(world, "/f").expect("there"), 0..4, 7)
@@ -618,34 +534,17 @@ fn a_syncfs_that_lies_is_found_out_by_the_next_flush() {
 #[test]
 fn a_full_disk_refuses_writes_and_allocations_until_something_is_removed() {
     let world = World::new(5);
-    world.set_faults(Faults {
-        capacity: Some(20 * B),
-        ..Faults::default()
-    });
+    world.set_faults(Faults { capacity: Some(20 * B), ..Faults::default() });
     live(&world, |rt| async move {
         let file = prepared(&rt, "/f").await;
-        let full = file
-            .allocate(16 * B, 8 * B)
-            .await
-            .expect_err("4 blocks are free");
+        let full = file.allocate(16 * B, 8 * B).await.expect_err("4 blocks are free");
         assert!(full.is_no_space(), "{full}");
         let other = rt.disk().open(path("/g"), create()).await.expect("open");
         other.write_at(filled(1, 4), 0).await.expect("fits");
-        assert!(
-            other
-                .write_at(filled(1, 1), 4 * B)
-                .await
-                .expect_err("full")
-                .is_no_space()
-        );
-        file.write_at(filled(1, 16), 0)
-            .await
-            .expect("what is allocated can be written");
+        assert!(other.write_at(filled(1, 1), 4 * B).await.expect_err("full").is_no_space());
+        file.write_at(filled(1, 16), 0).await.expect("what is allocated can be written");
         drop(other);
-        rt.disk()
-            .remove_file(path("/g"))
-            .await
-            .expect("remove_file");
+        rt.disk().remove_file(path("/g")).await.expect("remove_file");
         file.allocate(16 * B, 4 * B).await.expect("free again");
         let stat = rt.disk().stat_fs(path("/")).await.expect("stat_fs");
         assert_eq!((stat.total, stat.available), (20 * B, 0));
@@ -655,10 +554,7 @@ fn a_full_disk_refuses_writes_and_allocations_until_something_is_removed() {
 #[test]
 fn a_short_write_is_an_error() {
     let world = World::new(6);
-    world.set_faults(Faults {
-        short_write: Some(1),
-        ..Faults::default()
-    });
+    world.set_faults(Faults { short_write: Some(1), ..Faults::default() });
     live(&world, |rt| async move {
         let file = prepared(&rt, "/f").await;
         let error = file.write_at(filled(7, 4), 0).await.expect_err("short");
@@ -669,10 +565,7 @@ fn a_short_write_is_an_error() {
 #[test]
 fn a_read_may_return_one_flipped_bit() {
     let world = World::new(7);
-    world.set_faults(Faults {
-        bit_flip_on_read: Some(1),
-        ..Faults::default()
-    });
+    world.set_faults(Faults { bit_flip_on_read: Some(1), ..Faults::default() });
     live(&world, |rt| async move {
         let file = prepared(&rt, "/f").await;
         let flipped = file.read_at(0, BLOCK).await.expect("read");
@@ -686,10 +579,7 @@ fn a_read_may_return_one_flipped_bit() {
 fn the_disk_outlives_the_node_and_can_be_damaged_from_outside() {
     let world = World::new(8);
     live(&world, |rt| async move {
-        rt.disk()
-            .write_file(path("/f"), b"abc")
-            .await
-            .expect("write_file");
+        rt.disk().write_file(path("/f"), b"abc").await.expect("write_file");
     });
     let disk = world.disk(NODE);
     assert_eq!(disk.files(), [path("/f")]);
@@ -697,13 +587,7 @@ fn the_disk_outlives_the_node_and_can_be_damaged_from_outside() {
     assert_eq!(disk.read(path("/f")).expect("there"), b"acc");
     disk.truncate(path("/f"), 1);
     live(&world, |rt| async move {
-        assert_eq!(
-            rt.disk()
-                .read_file(path("/f"), 10)
-                .await
-                .expect("read_file"),
-            b"a"
-        );
+        assert_eq!(rt.disk().read_file(path("/f"), 10).await.expect("read_file"), b"a");
     });
     disk.remove(path("/f"));
     assert!(disk.files().is_empty());

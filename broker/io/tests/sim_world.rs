@@ -39,10 +39,7 @@ async fn echo(conn: Conn) {
 }
 
 async fn serve_echo(rt: Runtime, port: u16) {
-    let acceptor = rt
-        .bind(addr(port), BindOptions::default())
-        .await
-        .expect("bind");
+    let acceptor = rt.bind(addr(port), BindOptions::default()).await.expect("bind");
     loop {
         let conn = acceptor.accept().await.expect("accept");
         rt.spawn(Class::Connection, echo(conn)).detach();
@@ -79,21 +76,15 @@ fn busy_world(seed: u64) -> (u64, u64, Vec<u8>) {
                     }
                     return;
                 }
-                rt.spawn(Class::Control, serve_echo(rt.clone(), 9092))
-                    .detach();
+                rt.spawn(Class::Control, serve_echo(rt.clone(), 9092)).detach();
                 let create = OpenOptions::new().create(true);
                 let file = rt.disk().open(Path::new("/f"), create).await.expect("open");
                 for n in 0..20u8 {
                     let mut buffer = AppendBuffer::with_capacity(BLOCK);
                     buffer.extend(&[n; 100]);
                     let pos = u64::from(n) * BLOCK as u64;
-                    file.write_at(buffer.freeze_padded(), pos)
-                        .await
-                        .expect("write");
-                    sender
-                        .send(n ^ rt.random_u64() as u8)
-                        .await
-                        .expect("core 1 lives");
+                    file.write_at(buffer.freeze_padded(), pos).await.expect("write");
+                    sender.send(n ^ rt.random_u64() as u8).await.expect("core 1 lives");
                 }
                 pending::<()>().await;
             }
@@ -143,13 +134,9 @@ fn two_ready_tasks_run_in_either_order() {
             let client = world.client("c");
             for n in 0..2 {
                 let order = Rc::clone(&order);
-                client
-                    .spawn(Class::Data, async move { order.borrow_mut().push(n) })
-                    .detach();
+                client.spawn(Class::Data, async move { order.borrow_mut().push(n) }).detach();
             }
-            world
-                .run_until(|| order.borrow().len() == 2, LIMIT)
-                .expect("both run");
+            world.run_until(|| order.borrow().len() == 2, LIMIT).expect("both run");
             order.take()[0]
         })
         .collect();
@@ -174,9 +161,7 @@ fn time_jumps_to_the_next_timer() {
 fn a_world_in_which_nothing_can_happen_says_so() {
     let world = World::new(99);
     let _node = world.start_node("a", 1, |_| pending::<()>());
-    let stuck = world
-        .run_until(|| false, LIMIT)
-        .expect_err("nothing happens");
+    let stuck = world.run_until(|| false, LIMIT).expect_err("nothing happens");
     assert!(stuck.0.contains("nothing can happen any more") && stuck.0.contains("seed 99"));
 }
 
@@ -197,14 +182,9 @@ fn fatal_ends_the_node_and_nothing_after_it_runs() {
             rt.fatal("flush of /r failed");
         }
     });
-    world
-        .run_until(|| world.death("a").is_some(), LIMIT)
-        .expect("it dies");
+    world.run_until(|| world.death("a").is_some(), LIMIT).expect("it dies");
     world.run_for(Duration::from_secs(2));
-    assert_eq!(
-        world.death("a").as_deref(),
-        Some("fatal: flush of /r failed")
-    );
+    assert_eq!(world.death("a").as_deref(), Some("fatal: flush of /r failed"));
     assert!(!world.is_running("a") && !node.is_finished() && !after.get());
 }
 
@@ -215,13 +195,10 @@ fn a_panic_ends_the_node_unless_it_is_a_connections() {
         let lost = rt.spawn(Class::Connection, async { panic!("of a connection") });
         assert_eq!(lost.await, None);
         rt.sleep(Duration::from_millis(1)).await;
-        rt.spawn(Class::Background, async { panic!("of destage") })
-            .detach();
+        rt.spawn(Class::Background, async { panic!("of destage") }).detach();
         pending::<()>().await;
     });
-    world
-        .run_until(|| !world.is_running("a"), LIMIT)
-        .expect("it dies");
+    world.run_until(|| !world.is_running("a"), LIMIT).expect("it dies");
     assert_eq!(world.death("a").as_deref(), Some("panic: of destage"));
 }
 
@@ -229,10 +206,7 @@ fn a_panic_ends_the_node_unless_it_is_a_connections() {
 #[should_panic(expected = "a client's assertion")]
 fn a_panic_of_a_client_task_reaches_the_test() {
     let world = World::new(4);
-    world
-        .client("c")
-        .spawn(Class::Data, async { panic!("a client's assertion") })
-        .detach();
+    world.client("c").spawn(Class::Data, async { panic!("a client's assertion") }).detach();
     world.run_for(Duration::from_secs(1));
 }
 
@@ -264,18 +238,10 @@ fn a_killed_nodes_connections_end_and_its_port_is_free() {
         let _second = world.start_node("a", 1, |rt| serve_echo(rt, 9092));
         world.block_on(async move {
             client.sleep(Duration::from_millis(1)).await;
-            client
-                .connect(to(9092))
-                .await
-                .expect("the next life listens");
+            client.connect(to(9092)).await.expect("the next life listens");
         });
     }
-    assert!(
-        ends[0] > 0 && ends[1] > 0,
-        "closed {}, reset {}",
-        ends[0],
-        ends[1]
-    );
+    assert!(ends[0] > 0 && ends[1] > 0, "closed {}, reset {}", ends[0], ends[1]);
 }
 
 #[test]
@@ -286,10 +252,7 @@ fn a_slow_reader_blocks_its_sender() {
     let _node = world.start_node("a", 1, move |rt| {
         let sent = Rc::clone(&counter);
         async move {
-            let acceptor = rt
-                .bind(addr(9092), BindOptions::default())
-                .await
-                .expect("bind");
+            let acceptor = rt.bind(addr(9092), BindOptions::default()).await.expect("bind");
             let conn = acceptor.accept().await.expect("accept");
             loop {
                 conn.send(list(&[1; 10_000])).await.expect("send");
@@ -305,10 +268,7 @@ fn a_slow_reader_blocks_its_sender() {
     });
     world.run_for(Duration::from_secs(10));
     let full = sent.get();
-    assert!(
-        full > 0 && full <= 1 << 18,
-        "{full} bytes are in a bounded pipe"
-    );
+    assert!(full > 0 && full <= 1 << 18, "{full} bytes are in a bounded pipe");
     world.block_on(async move {
         let mut bytes = Vec::new();
         while bytes.len() < full + 50_000 {
@@ -339,9 +299,7 @@ fn a_cut_link_holds_everything_back_until_it_is_healed() {
     world.run_for(Duration::from_secs(30));
     assert_eq!(*answer.borrow(), None);
     world.heal_link("a", "c");
-    world
-        .run_until(|| answer.borrow().is_some(), LIMIT)
-        .expect("the answer comes");
+    world.run_until(|| answer.borrow().is_some(), LIMIT).expect("the answer comes");
     assert_eq!(answer.borrow().as_deref(), Some(&b"hello"[..]));
 }
 
@@ -350,35 +308,21 @@ fn a_file_region_reused_before_it_was_sent_shows_in_what_was_sent() {
     // The transfer reads when the socket has room, as splice would: releasing a region early is a bug that
     // a test can see.
     let world = World::new(7);
-    world.set_faults(Faults {
-        read_delay: Duration::from_millis(5),
-        ..Faults::default()
-    });
+    world.set_faults(Faults { read_delay: Duration::from_millis(5), ..Faults::default() });
     let _node = world.start_node("a", 1, |rt| async move {
         let create = OpenOptions::new().create(true);
         let file = rt.disk().open(Path::new("/f"), create).await.expect("open");
         let block = |byte| rillway_io::Chunk::copy_from(&[byte; BLOCK]);
         for n in 0..512 {
-            file.write_at(block(1), n * BLOCK as u64)
-                .await
-                .expect("write");
+            file.write_at(block(1), n * BLOCK as u64).await.expect("write");
         }
-        let acceptor = rt
-            .bind(addr(9092), BindOptions::default())
-            .await
-            .expect("bind");
+        let acceptor = rt.bind(addr(9092), BindOptions::default()).await.expect("bind");
         let conn = acceptor.accept().await.expect("accept");
         let mut list = IoList::new();
-        list.push_file(FileRange {
-            file: file.clone(),
-            pos: 0,
-            len: 512 * BLOCK as u64,
-        });
+        list.push_file(FileRange { file: file.clone(), pos: 0, len: 512 * BLOCK as u64 });
         let sending = rt.spawn(Class::Connection, async move { conn.send(list).await });
         rt.sleep(Duration::from_millis(1)).await;
-        file.write_at(block(2), 511 * BLOCK as u64)
-            .await
-            .expect("write");
+        file.write_at(block(2), 511 * BLOCK as u64).await.expect("write");
         sending.await.expect("no panic").expect("send");
         pending::<()>().await;
     });

@@ -41,22 +41,12 @@ fn round_trips(done: &Arc<AtomicUsize>) {
     let (to_zero, at_zero) = mailbox(16);
     let asking: Ends = Arc::new(Mutex::new(Some((to_one, at_zero))));
     let answering: Ends = Arc::new(Mutex::new(Some((to_zero, at_one))));
-    let cpus = vec![
-        0,
-        std::thread::available_parallelism().map_or(0, |n| n.get() - 1),
-    ];
-    let options = KernelOptions {
-        cpus,
-        ..KernelOptions::default()
-    };
+    let cpus = vec![0, std::thread::available_parallelism().map_or(0, |n| n.get() - 1)];
+    let options = KernelOptions { cpus, ..KernelOptions::default() };
     let done = Arc::clone(done);
     let node = kernel::start(options, move |rt: Runtime| {
         let ends = if rt.core() == 0 { &asking } else { &answering };
-        let (mailbox, inbox) = ends
-            .lock()
-            .expect("no panic under it")
-            .take()
-            .expect("one run");
+        let (mailbox, inbox) = ends.lock().expect("no panic under it").take().expect("one run");
         let done = Arc::clone(&done);
         async move {
             let task = match rt.core() {
@@ -82,10 +72,7 @@ fn two_cores_answer_each_other_without_a_stall() {
         });
         let result = wait.recv_timeout(LIMIT);
         let reached = done.load(Ordering::Relaxed);
-        assert!(
-            result.is_ok(),
-            "run {run} hangs after {reached} of {ROUND_TRIPS} round trips"
-        );
+        assert!(result.is_ok(), "run {run} hangs after {reached} of {ROUND_TRIPS} round trips");
         assert_eq!(reached, ROUND_TRIPS, "run {run}");
     }
 }
@@ -110,11 +97,7 @@ fn executors_start_on_a_cpu_they_fight_for() {
     }
     for _ in 0..STARTERS {
         let result = wait.recv_timeout(LIMIT);
-        assert!(
-            result.is_ok(),
-            "a start hangs after {}",
-            started.load(Ordering::Relaxed)
-        );
+        assert!(result.is_ok(), "a start hangs after {}", started.load(Ordering::Relaxed));
     }
     assert_eq!(started.load(Ordering::Relaxed), STARTERS * STARTS);
 }

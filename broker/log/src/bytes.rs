@@ -71,7 +71,12 @@ impl<'a> Take<'a> {
         self.bytes.len() - self.at
     }
 
-    pub(crate) fn fail<T>(&self, what: &'static str, got: impl ToString, expected: impl ToString) -> Parse<T> {
+    pub(crate) fn fail<T>(
+        &self,
+        what: &'static str,
+        got: impl ToString,
+        expected: impl ToString,
+    ) -> Parse<T> {
         Err(Malformed { at: self.at, what, got: got.to_string(), expected: expected.to_string() })
     }
 
@@ -81,7 +86,11 @@ impl<'a> Take<'a> {
                 self.at += n;
                 Ok(found)
             }
-            None => self.fail("length", format!("{} bytes left", self.remaining()), format!("{n} bytes")),
+            None => self.fail(
+                "length",
+                format!("{} bytes left", self.remaining()),
+                format!("{n} bytes"),
+            ),
         }
     }
 
@@ -141,7 +150,11 @@ impl<'a> Take<'a> {
     }
 
     pub(crate) fn end(&self) -> Parse<()> {
-        if self.remaining() == 0 { Ok(()) } else { self.fail("end", format!("{} bytes more", self.remaining()), "the end") }
+        if self.remaining() == 0 {
+            Ok(())
+        } else {
+            self.fail("end", format!("{} bytes more", self.remaining()), "the end")
+        }
     }
 }
 

@@ -124,19 +124,32 @@ pub(crate) struct Checkpoint<'a> {
 }
 
 /// Judges a checkpoint file's bytes. An `Err` is final: a newer format, or another storage's file.
-pub(crate) fn read_checkpoint<'a>(path: &Path, ring: &RingRef, bytes: &'a [u8]) -> Result<CheckpointRead<'a>> {
+pub(crate) fn read_checkpoint<'a>(
+    path: &Path,
+    ring: &RingRef,
+    bytes: &'a [u8],
+) -> Result<CheckpointRead<'a>> {
     let invalid = |at, what, got: String, expected: String| {
         Ok(CheckpointRead::Invalid(Malformed { at, what, got, expected }))
     };
     let Some(header) = bytes.get(..HEADER_LEN) else {
-        return invalid(0, "length", format!("{} bytes", bytes.len()), format!("{HEADER_LEN} bytes at least"));
+        return invalid(
+            0,
+            "length",
+            format!("{} bytes", bytes.len()),
+            format!("{HEADER_LEN} bytes at least"),
+        );
     };
     if &header[..8] != CHECKPOINT_MAGIC {
         return invalid(0, "magic", format!("{:02x?}", &header[..8]), "RWCKPT01".to_owned());
     }
     let version = u16::from_le_bytes([header[8], header[9]]);
     if version != FORMAT_VERSION {
-        return Err(Error::Version { path: path.into(), got: version.into(), expected: FORMAT_VERSION.into() });
+        return Err(Error::Version {
+            path: path.into(),
+            got: version.into(),
+            expected: FORMAT_VERSION.into(),
+        });
     }
     if header[16..32] != ring.storage {
         return Err(Error::ForeignStorage {
@@ -159,15 +172,27 @@ pub(crate) fn read_checkpoint<'a>(path: &Path, ring: &RingRef, bytes: &'a [u8]) 
     }
     let body = usize::try_from(header.body_len).ok().and_then(|n| bytes.get(BLOCK..)?.get(..n));
     let Some(body) = body else {
-        return invalid(72, "body length", header.body_len.to_string(), format!("up to {}", bytes.len()));
+        return invalid(
+            72,
+            "body length",
+            header.body_len.to_string(),
+            format!("up to {}", bytes.len()),
+        );
     };
     let computed = salted_crc(ring.salt, body);
     if computed != header.body_crc {
-        return invalid(68, "body CRC", format!("{:08x}", header.body_crc), format!("{computed:08x}"));
+        return invalid(
+            68,
+            "body CRC",
+            format!("{:08x}", header.body_crc),
+            format!("{computed:08x}"),
+        );
     }
     // The checksums fit, so from here on anything that does not parse is a bug or a forgery: refused, not skipped.
     match read_body(&header, body) {
-        Ok((partitions, deletions)) => Ok(CheckpointRead::Valid(Checkpoint { header, partitions, deletions })),
+        Ok((partitions, deletions)) => {
+            Ok(CheckpointRead::Valid(Checkpoint { header, partitions, deletions }))
+        }
         Err(m) => Err(Error::corrupt(path, (BLOCK + m.at) as u64, m.what, m.got, m.expected)),
     }
 }

@@ -56,7 +56,8 @@ fn with_crc(mut text: String) -> String {
 
 /// The lines of a text file after its first, once name, version and checksum fit.
 fn checked<'a>(path: &Path, kind: &str, bytes: &'a [u8]) -> Result<Vec<(&'a str, Vec<&'a str>)>> {
-    let corrupt = |what, got: &str, expected: String| Err(Error::corrupt(path, 0, what, got, expected));
+    let corrupt =
+        |what, got: &str, expected: String| Err(Error::corrupt(path, 0, what, got, expected));
     let Ok(text) = std::str::from_utf8(bytes) else {
         return corrupt("text", "bytes that are not UTF-8", "UTF-8".to_owned());
     };
@@ -68,7 +69,11 @@ fn checked<'a>(path: &Path, kind: &str, bytes: &'a [u8]) -> Result<Vec<(&'a str,
         return corrupt("version", text.lines().next().unwrap_or(""), format!("{kind} <number>"));
     };
     if version != u32::from(FORMAT_VERSION) {
-        return Err(Error::Version { path: path.into(), got: version, expected: FORMAT_VERSION.into() });
+        return Err(Error::Version {
+            path: path.into(),
+            got: version,
+            expected: FORMAT_VERSION.into(),
+        });
     }
     let Some(at) = text.rfind("crc ") else {
         return corrupt("checksum", "none", "a last line `crc ...`".to_owned());
@@ -118,7 +123,8 @@ impl CurrentFile {
 
     pub(crate) fn decode(path: &Path, bytes: &[u8]) -> Result<CurrentFile> {
         let lines = checked(path, "rillway-rings", bytes)?;
-        let value = |key: &str| lines.iter().find(|(k, _)| *k == key).and_then(|(_, v)| v.first().copied());
+        let value =
+            |key: &str| lines.iter().find(|(k, _)| *k == key).and_then(|(_, v)| v.first().copied());
         let ring = |v: &Vec<&str>| -> Option<RingLine> {
             Some(RingLine {
                 id: RingId(v.first()?.parse().ok()?),
@@ -131,12 +137,22 @@ impl CurrentFile {
                 storage: unhex(value("storage")?)?,
                 generation: value("generation")?.parse().ok()?,
                 next: value("next")?.parse().ok()?,
-                rings: lines.iter().filter(|(k, _)| *k == "ring").map(|(_, v)| ring(v)).collect::<Option<_>>()?,
+                rings: lines
+                    .iter()
+                    .filter(|(k, _)| *k == "ring")
+                    .map(|(_, v)| ring(v))
+                    .collect::<Option<_>>()?,
             })
         };
         match parsed() {
             Some(file) if !file.rings.is_empty() => Ok(file),
-            _ => Err(Error::corrupt(path, 0, "lines", "some that do not parse", "storage, generation, next, ring ...")),
+            _ => Err(Error::corrupt(
+                path,
+                0,
+                "lines",
+                "some that do not parse",
+                "storage, generation, next, ring ...",
+            )),
         }
     }
 }
@@ -176,7 +192,11 @@ pub(crate) fn log_file(base: i64, compaction: u32) -> String {
 }
 
 pub(crate) fn meta_file(base: i64, compaction: u32) -> String {
-    if compaction == 0 { format!("{base:020}.meta") } else { format!("{base:020}.{compaction}.meta") }
+    if compaction == 0 {
+        format!("{base:020}.meta")
+    } else {
+        format!("{base:020}.{compaction}.meta")
+    }
 }
 
 /// `partition.metadata`, as Kafka has it.
@@ -191,20 +211,28 @@ mod tests {
     #[test]
     fn text_files_read_back_as_they_were_written() {
         let storage = StorageFile { id: [0xab; 16] };
-        assert_eq!(StorageFile::decode(Path::new("storage"), storage.encode().as_bytes()).unwrap(), storage);
+        assert_eq!(
+            StorageFile::decode(Path::new("storage"), storage.encode().as_bytes()).unwrap(),
+            storage
+        );
         let current = CurrentFile {
             storage: [1; 16],
             generation: 4,
             next: 9,
             rings: vec![RingLine { id: RingId(7), salt: 0xfeed, bytes: 8 << 20 }],
         };
-        assert_eq!(CurrentFile::decode(Path::new("current"), current.encode().as_bytes()).unwrap(), current);
+        assert_eq!(
+            CurrentFile::decode(Path::new("current"), current.encode().as_bytes()).unwrap(),
+            current
+        );
     }
 
     #[test]
     fn a_newer_format_is_refused_with_both_versions_named() {
-        let text = StorageFile { id: [0; 16] }.encode().replace("rillway-storage 1", "rillway-storage 2");
-        let message = StorageFile::decode(Path::new("storage"), text.as_bytes()).unwrap_err().to_string();
+        let text =
+            StorageFile { id: [0; 16] }.encode().replace("rillway-storage 1", "rillway-storage 2");
+        let message =
+            StorageFile::decode(Path::new("storage"), text.as_bytes()).unwrap_err().to_string();
         assert!(message.contains("version 2") && message.contains("version 1"), "{message}");
     }
 

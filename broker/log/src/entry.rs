@@ -55,18 +55,63 @@ pub struct Replaced {
 /// One entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry<'a> {
-    Append { partition: PartitionRef, segment: i64, position: u64, base_offset: i64, batches: &'a [u8] },
+    Append {
+        partition: PartitionRef,
+        segment: i64,
+        position: u64,
+        base_offset: i64,
+        batches: &'a [u8],
+    },
     Extent(ExtentEntry<'a>),
-    Roll { partition: PartitionRef, ended: i64, length: u64, next: i64 },
-    Seal { partition: PartitionRef, segment: i64, length: u64, meta_crc: u32 },
-    Replace { partition: PartitionRef, old: Vec<(i64, u32)>, new: Vec<Replaced> },
-    LogStart { partition: PartitionRef, offset: i64 },
-    Epoch { partition: PartitionRef, epoch: i32, start: i64 },
-    ProducerIds { next: i64 },
-    Truncate { partition: PartitionRef, end: i64, segment: i64, length: u64, tail: &'a [u8], producers: &'a [u8] },
-    Create { partition: PartitionRef, log_start: i64, topic: &'a str },
-    Delete { partition: PartitionRef },
-    Move { partition: PartitionRef, target: RingId },
+    Roll {
+        partition: PartitionRef,
+        ended: i64,
+        length: u64,
+        next: i64,
+    },
+    Seal {
+        partition: PartitionRef,
+        segment: i64,
+        length: u64,
+        meta_crc: u32,
+    },
+    Replace {
+        partition: PartitionRef,
+        old: Vec<(i64, u32)>,
+        new: Vec<Replaced>,
+    },
+    LogStart {
+        partition: PartitionRef,
+        offset: i64,
+    },
+    Epoch {
+        partition: PartitionRef,
+        epoch: i32,
+        start: i64,
+    },
+    ProducerIds {
+        next: i64,
+    },
+    Truncate {
+        partition: PartitionRef,
+        end: i64,
+        segment: i64,
+        length: u64,
+        tail: &'a [u8],
+        producers: &'a [u8],
+    },
+    Create {
+        partition: PartitionRef,
+        log_start: i64,
+        topic: &'a str,
+    },
+    Delete {
+        partition: PartitionRef,
+    },
+    Move {
+        partition: PartitionRef,
+        target: RingId,
+    },
 }
 
 impl<'a> Entry<'a> {
@@ -108,8 +153,12 @@ impl<'a> Entry<'a> {
     /// Bytes that the entry takes in a frame.
     pub fn encoded_len(&self) -> usize {
         let body = match self {
-            Entry::Append { batches, .. } => return (APPEND_OVERHEAD + batches.len()).next_multiple_of(8),
-            Entry::Extent(e) => 24 + 8 + 8 + 8 + 8 + 4 + 4 + 61 * e.headers.len() + 4 + e.tail.len(),
+            Entry::Append { batches, .. } => {
+                return (APPEND_OVERHEAD + batches.len()).next_multiple_of(8);
+            }
+            Entry::Extent(e) => {
+                24 + 8 + 8 + 8 + 8 + 4 + 4 + 61 * e.headers.len() + 4 + e.tail.len()
+            }
             Entry::Roll { .. } => 24 + 24,
             Entry::Seal { .. } => 24 + 24,
             Entry::Replace { old, new, .. } => 24 + 8 + 16 * old.len() + 24 * new.len(),
@@ -265,7 +314,13 @@ impl<'a> Entry<'a> {
         Ok(match kind {
             1 => {
                 let (segment, position, base_offset) = (b.i64()?, b.u64()?, b.i64()?);
-                Entry::Append { partition, segment, position, base_offset, batches: b.bytes(b.remaining())? }
+                Entry::Append {
+                    partition,
+                    segment,
+                    position,
+                    base_offset,
+                    batches: b.bytes(b.remaining())?,
+                }
             }
             2 => {
                 let (segment, position, length) = (b.i64()?, b.u64()?, b.u64()?);
@@ -274,12 +329,25 @@ impl<'a> Entry<'a> {
                 let headers = (0..n).map(|_| b.bytes(61)).collect::<Parse<Vec<_>>>()?;
                 let n = b.count(1)?;
                 let tail = b.bytes(n)?;
-                Entry::Extent(ExtentEntry { partition, segment, position, length, base_offset, crc, headers, tail })
+                Entry::Extent(ExtentEntry {
+                    partition,
+                    segment,
+                    position,
+                    length,
+                    base_offset,
+                    crc,
+                    headers,
+                    tail,
+                })
             }
             3 => Entry::Roll { partition, ended: b.i64()?, length: b.u64()?, next: b.i64()? },
             4 => {
-                let entry =
-                    Entry::Seal { partition, segment: b.i64()?, length: b.u64()?, meta_crc: b.u32()? };
+                let entry = Entry::Seal {
+                    partition,
+                    segment: b.i64()?,
+                    length: b.u64()?,
+                    meta_crc: b.u32()?,
+                };
                 b.zeros(4)?;
                 entry
             }
@@ -371,7 +439,14 @@ mod tests {
             Entry::LogStart { partition, offset: 12 },
             Entry::Epoch { partition, epoch: 4, start: 13 },
             Entry::ProducerIds { next: 1000 },
-            Entry::Truncate { partition, end: 4, segment: 0, length: 9, tail: bytes, producers: bytes },
+            Entry::Truncate {
+                partition,
+                end: 4,
+                segment: 0,
+                length: 9,
+                tail: bytes,
+                producers: bytes,
+            },
             Entry::Create { partition, log_start: 0, topic: "clicks" },
             Entry::Delete { partition },
             Entry::Move { partition, target: RingId(4) },

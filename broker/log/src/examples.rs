@@ -15,7 +15,10 @@ pub const SALT: u64 = 0x0123_4567_89ab_cdef;
 const WALL_MS: i64 = 1_700_000_000_000;
 
 fn partition() -> PartitionRef {
-    PartitionRef { id: PartitionId { topic: TopicId([7; 16]), index: 3 }, generation: Generation(1) }
+    PartitionRef {
+        id: PartitionId { topic: TopicId([7; 16]), index: 3 },
+        generation: Generation(1),
+    }
 }
 
 /// A frame of one block, the third of ring 1: CREATE of topic `clicks`, EPOCH 0, PRODUCER_IDS.

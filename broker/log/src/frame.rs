@@ -77,7 +77,11 @@ impl FrameHeader {
 /// What stands where a frame was looked for.
 #[derive(Debug)]
 pub enum FrameRead<'a> {
-    Valid { header: FrameHeader, crc: u32, payload: &'a [u8] },
+    Valid {
+        header: FrameHeader,
+        crc: u32,
+        payload: &'a [u8],
+    },
     /// A header that is right, but more bytes are needed to judge the payload.
     NeedBytes(usize),
     Invalid,

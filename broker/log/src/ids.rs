@@ -20,7 +20,8 @@ impl TopicId {
         const SET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
         let mut out = String::with_capacity(22);
         for group in self.0.chunks(3) {
-            let n = group.iter().fold(0u32, |n, b| n << 8 | u32::from(*b)) << (8 * (3 - group.len()));
+            let n =
+                group.iter().fold(0u32, |n, b| n << 8 | u32::from(*b)) << (8 * (3 - group.len()));
             for i in 0..=group.len() {
                 out.push(char::from(SET[(n >> (18 - 6 * i)) as usize & 63]));
             }

@@ -114,7 +114,10 @@ impl Inner {
             self.closed()?;
             // What brings no records may go on: deletes are what frees a full disk.
             if self.full.get() && bytes > 0 {
-                return Err(Error::NoSpace { path: self.reference.dir.clone(), what: "the disk is full".to_owned() });
+                return Err(Error::NoSpace {
+                    path: self.reference.dir.clone(),
+                    what: "the disk is full".to_owned(),
+                });
             }
             let progress = self.progress.notified();
             let total = self.pending.borrow().payload() + payload;
@@ -213,7 +216,8 @@ impl Inner {
                     work.await;
                     continue;
                 }
-                if self.rt.timeout(MARK_AFTER, work).await.is_some() || !self.ring.borrow().fits(0) {
+                if self.rt.timeout(MARK_AFTER, work).await.is_some() || !self.ring.borrow().fits(0)
+                {
                     continue;
                 }
             }
@@ -284,7 +288,9 @@ impl Inner {
         }
         self.progress.notify_all();
         let quarter = self.options.undestaged_bytes.min(self.reference.bytes) / 4;
-        if self.fresh_bytes.get() >= quarter || self.ring.borrow().used_bytes() >= self.reference.bytes / 4 {
+        if self.fresh_bytes.get() >= quarter
+            || self.ring.borrow().used_bytes() >= self.reference.bytes / 4
+        {
             self.upkeep.notify_all();
         }
     }

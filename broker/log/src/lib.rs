@@ -53,7 +53,8 @@ pub use mutant::Mutant;
 pub use read::Fetched;
 pub use search::Found;
 pub use state::{
-    BatchInfo, EpochMap, IndexEntry, PartitionState, ProducerState, ProducerTable, SegmentState, SegmentStatus,
+    BatchInfo, EpochMap, IndexEntry, PartitionState, ProducerState, ProducerTable, SegmentState,
+    SegmentStatus,
 };
 pub use storage::{RingRef, Storage, StorageOptions};
 pub use store::{Store, StoreCounters, StoreOptions};

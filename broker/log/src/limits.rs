@@ -45,8 +45,10 @@ pub const FRAME_HEADER: usize = 64;
 pub const TOPIC_NAME_MAX: usize = 249;
 
 const _: () = assert!(FRAME_BYTES_MAX.is_multiple_of(BLOCK));
-const _: () = assert!(TAIL_BUFFER_MAX.is_multiple_of(BLOCK) && TAIL_BUFFER_MIN.is_multiple_of(BLOCK));
-const _: () = assert!(EXTEND_MIN as usize >= TAIL_BUFFER_MIN && EXTEND_MIN.is_multiple_of(BLOCK as u64));
+const _: () =
+    assert!(TAIL_BUFFER_MAX.is_multiple_of(BLOCK) && TAIL_BUFFER_MIN.is_multiple_of(BLOCK));
+const _: () =
+    assert!(EXTEND_MIN as usize >= TAIL_BUFFER_MIN && EXTEND_MIN.is_multiple_of(BLOCK as u64));
 // The smallest ring must take a batch of Kafka's default max.message.bytes with its entry and frame header.
 const _: () = assert!(
     RING_BYTES_MIN / RING_FRAMES_MIN > (1_048_588 + APPEND_OVERHEAD + FRAME_HEADER + BLOCK) as u64

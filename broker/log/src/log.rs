@@ -20,7 +20,9 @@ use crate::limits::batch_bytes_max;
 use crate::meta::SegmentMeta;
 use crate::mutant::Mutant;
 use crate::recovery::RecoveredPartition;
-use crate::state::{BatchInfo, Change, PartitionState, ProducerTable, SegmentState, SegmentStatus, Verdict};
+use crate::state::{
+    BatchInfo, Change, PartitionState, ProducerTable, SegmentState, SegmentStatus, Verdict,
+};
 use crate::store::Inner;
 use crate::tail::Tail;
 
@@ -248,7 +250,10 @@ impl Log {
 
     pub(crate) fn check_refused(&self) -> Result<()> {
         match self.refused() {
-            Some(what) => Err(Error::Partition { partition: format!("{}-{}", self.topic, self.id.index), what }),
+            Some(what) => Err(Error::Partition {
+                partition: format!("{}-{}", self.topic, self.id.index),
+                what,
+            }),
             None => Ok(()),
         }
     }
@@ -296,7 +301,10 @@ impl Log {
 
     /// Appends one batch that a producer sent: checks its producer's sequence, assigns offsets and the leader epoch.
     /// `batch` has passed `BatchView::validate_produce`.
-    pub async fn append_as_leader(self: &Rc<Self>, batch: &[u8]) -> std::result::Result<Appended, AppendError> {
+    pub async fn append_as_leader(
+        self: &Rc<Self>,
+        batch: &[u8],
+    ) -> std::result::Result<Appended, AppendError> {
         let store = self.store()?;
         let _open = store.appends.enter().ok_or(Error::Closed)?;
         let turn = self.turn.acquire(1).await;
@@ -306,7 +314,8 @@ impl Log {
         self.check_refused()?;
         let view = BatchView::parse(batch).expect("validated before it came here");
         let mut info = BatchInfo::of(&view);
-        let verdict = self.state.borrow().assigned.producers.check(&info, store.expired_before_ms());
+        let verdict =
+            self.state.borrow().assigned.producers.check(&info, store.expired_before_ms());
         match verdict {
             Verdict::Next => {}
             Verdict::Duplicate { base_offset, last_offset } => {
@@ -315,14 +324,24 @@ impl Log {
                 let receipt = Receipt { log: Rc::clone(self), offset: last_offset + 1, early };
                 return Ok(Appended { base_offset, last_offset, duplicate: true, receipt });
             }
-            Verdict::OutOfOrder { got, expected } => return Err(AppendError::OutOfOrderSequence { got, expected }),
-            Verdict::Fenced { got, current } => return Err(AppendError::ProducerFenced { got, current }),
+            Verdict::OutOfOrder { got, expected } => {
+                return Err(AppendError::OutOfOrderSequence { got, expected });
+            }
+            Verdict::Fenced { got, current } => {
+                return Err(AppendError::ProducerFenced { got, current });
+            }
         }
-        let limit = self.state.borrow().config.max_message_bytes.min(batch_bytes_max(store.reference.bytes));
+        let limit = self
+            .state
+            .borrow()
+            .config
+            .max_message_bytes
+            .min(batch_bytes_max(store.reference.bytes));
         if batch.len() > limit {
             return Err(AppendError::TooLarge { got: batch.len(), limit });
         }
-        let (roll, count) = (self.must_roll(&store, batch.len() as u64), info.next_offset - info.base_offset);
+        let (roll, count) =
+            (self.must_roll(&store, batch.len() as u64), info.next_offset - info.base_offset);
         self.make_room(&store, batch, roll).await?;
 
         let (base_offset, epoch) = {
@@ -338,12 +357,19 @@ impl Log {
         }
         self.push_batch(&store, batch, info);
         drop(turn);
-        let receipt = Receipt { log: Rc::clone(self), offset: info.next_offset, early: store.mutant.is(Mutant::AckBeforeFlush) };
+        let receipt = Receipt {
+            log: Rc::clone(self),
+            offset: info.next_offset,
+            early: store.mutant.is(Mutant::AckBeforeFlush),
+        };
         Ok(Appended { base_offset, last_offset: info.next_offset - 1, duplicate: false, receipt })
     }
 
     /// Appends one batch as another leader assigned it: offset and leader epoch are kept, and must continue this log.
-    pub async fn append_as_follower(self: &Rc<Self>, batch: &[u8]) -> std::result::Result<Appended, AppendError> {
+    pub async fn append_as_follower(
+        self: &Rc<Self>,
+        batch: &[u8],
+    ) -> std::result::Result<Appended, AppendError> {
         let store = self.store()?;
         let _open = store.appends.enter().ok_or(Error::Closed)?;
         let turn = self.turn.acquire(1).await;
@@ -374,7 +400,12 @@ impl Log {
         self.push_batch(&store, batch, info);
         drop(turn);
         let receipt = Receipt { log: Rc::clone(self), offset: info.next_offset, early: false };
-        Ok(Appended { base_offset: end, last_offset: info.next_offset - 1, duplicate: false, receipt })
+        Ok(Appended {
+            base_offset: end,
+            last_offset: info.next_offset - 1,
+            duplicate: false,
+            receipt,
+        })
     }
 
     /// Ends the active segment, if it holds anything, so that retention can take it.
@@ -392,7 +423,9 @@ impl Log {
     fn must_roll(&self, store: &Inner, len: u64) -> bool {
         let state = self.state.borrow();
         let (a, config) = (&state.assigned, &state.config);
-        let old = a.first_append_ms.is_some_and(|at| store.rt.wall_ms().saturating_sub(at) >= config.segment_ms);
+        let old = a
+            .first_append_ms
+            .is_some_and(|at| store.rt.wall_ms().saturating_sub(at) >= config.segment_ms);
         // A segment's relative offsets must fit 32 bits for the tools that read Kafka's logs.
         let wide = a.end - a.segment > i64::from(i32::MAX) - i64::from(i32::MAX / 4);
         a.length > 0 && (old || wide || a.length + len > config.segment_bytes)
@@ -409,7 +442,8 @@ impl Log {
         let charge = if self.is_metadata() { 0 } else { len };
         self.extend(store, segment, end).await?;
         let epoch = Entry::Epoch { partition: self.reference, epoch: 0, start: 0 }.encoded_len();
-        let rolled = Entry::Roll { partition: self.reference, ended: 0, length: 0, next: 0 }.encoded_len();
+        let rolled =
+            Entry::Roll { partition: self.reference, ended: 0, length: 0, next: 0 }.encoded_len();
         let append = (crate::limits::APPEND_OVERHEAD + batch.len()).next_multiple_of(8);
         store.reserve(epoch + rolled + append, charge).await
     }
@@ -443,7 +477,8 @@ impl Log {
             rolled
         };
         let entry = Entry::Roll { partition: self.reference, ended, length, next };
-        store.push(&entry, Effect::Partition(Rc::clone(self), Change::Roll { ended, length, next }));
+        store
+            .push(&entry, Effect::Partition(Rc::clone(self), Change::Roll { ended, length, next }));
         store.count(|c| c.rolls += 1);
         store.upkeep.notify_all();
     }
@@ -487,7 +522,11 @@ impl Log {
             Err(m) => panic!("{}: what was written does not fit what is known: {m:?}", self.id),
         };
         let state = &mut *state;
-        assert!(state.flushed.end <= state.assigned.end, "{}: flushed beyond what is assigned", self.id);
+        assert!(
+            state.flushed.end <= state.assigned.end,
+            "{}: flushed beyond what is assigned",
+            self.id
+        );
         for segment in &gone {
             state.tails.remove(&segment.base);
             state.extended.remove(&segment.base);
@@ -524,7 +563,10 @@ impl Log {
     }
 
     pub(crate) fn deletion(&self) -> Deletion {
-        Deletion { partition: self.reference, directory: format!("{}-{}", self.topic, self.id.index) }
+        Deletion {
+            partition: self.reference,
+            directory: format!("{}-{}", self.topic, self.id.index),
+        }
     }
 
     pub(crate) fn memory(&self) -> usize {
@@ -545,7 +587,13 @@ impl Log {
     /// Segments of which the flushed bytes are complete and that wait for their seal.
     pub(crate) fn rolled(&self) -> Vec<SegmentState> {
         let state = self.state.borrow();
-        state.flushed.segments.iter().filter(|s| s.status == SegmentStatus::Rolled).cloned().collect()
+        state
+            .flushed
+            .segments
+            .iter()
+            .filter(|s| s.status == SegmentStatus::Rolled)
+            .cloned()
+            .collect()
     }
 
     /// Takes the log apart, for a change of rings.

@@ -62,7 +62,11 @@ impl Inner {
                 worked |= self.seal_round().await.unwrap_or_else(|e| self.upkeep_failed(&e));
             }
             if self.round_due() {
-                worked |= self.upkeep_round().await.map(|()| true).unwrap_or_else(|e| self.upkeep_failed(&e));
+                worked |= self
+                    .upkeep_round()
+                    .await
+                    .map(|()| true)
+                    .unwrap_or_else(|e| self.upkeep_failed(&e));
             }
             self.remove_gone().await;
             if !worked || self.full.get() {
@@ -76,7 +80,9 @@ impl Inner {
             Error::NoSpace { .. } => self.went_full(),
             Error::Partition { .. } | Error::Closed => {}
             // Connections hold them all: appends wait for room in the ring until some are free again.
-            Error::Io(e) if e.is_descriptor_limit() => tracing::error!("{e}; raise the limit of open files"),
+            Error::Io(e) if e.is_descriptor_limit() => {
+                tracing::error!("{e}; raise the limit of open files")
+            }
             other => self.die("upkeep", other),
         }
         false
@@ -87,7 +93,10 @@ impl Inner {
     pub(crate) async fn give_up_reserve(&self) -> bool {
         match self.rt.disk().remove_file(&self.reference.dir.join("reserve")).await {
             Ok(()) => {
-                tracing::warn!("{}: the reserve is used up for metadata", self.reference.dir.display());
+                tracing::warn!(
+                    "{}: the reserve is used up for metadata",
+                    self.reference.dir.display()
+                );
                 true
             }
             Err(e) if e.is_not_found() => false,
@@ -112,7 +121,9 @@ impl Inner {
 
     fn round_due(&self) -> bool {
         let budget = self.options.undestaged_bytes.min(self.reference.bytes);
-        self.pressed.get() || self.fresh_bytes.get() >= budget / 4 || self.ring.borrow().used_bytes() >= self.reference.bytes / 4
+        self.pressed.get()
+            || self.fresh_bytes.get() >= budget / 4
+            || self.ring.borrow().used_bytes() >= self.reference.bytes / 4
     }
 
     /// Destage, `syncfs`, checkpoint, release.
@@ -156,13 +167,25 @@ impl Inner {
         Ok(written)
     }
 
-    async fn destage_segment(self: &Rc<Self>, log: &Rc<Log>, segment: i64, from: u64, to: u64) -> Result<()> {
+    async fn destage_segment(
+        self: &Rc<Self>,
+        log: &Rc<Log>,
+        segment: i64,
+        from: u64,
+        to: u64,
+    ) -> Result<()> {
         let _files = log.files_turn.acquire(1).await;
         self.write_segment(log, segment, from, to).await
     }
 
     /// The caller holds the turn of the log's files.
-    async fn write_segment(self: &Rc<Self>, log: &Rc<Log>, segment: i64, from: u64, to: u64) -> Result<()> {
+    async fn write_segment(
+        self: &Rc<Self>,
+        log: &Rc<Log>,
+        segment: i64,
+        from: u64,
+        to: u64,
+    ) -> Result<()> {
         if log.is_deleted() {
             return Err(Error::Closed);
         }
@@ -210,7 +233,8 @@ impl Inner {
 
     /// Writes the flushed state to the older checkpoint file and releases the ring up to where it began.
     pub(crate) async fn checkpoint(self: &Rc<Self>, clean: bool) -> Result<()> {
-        let (replay_position, replay_sequence, previous_crc) = self.ring.borrow().replay_point(self.committed.get());
+        let (replay_position, replay_sequence, previous_crc) =
+            self.ring.borrow().replay_point(self.committed.get());
         let mut body = CheckpointBody::default();
         let logs: Vec<_> = self.logs.borrow().values().cloned().collect();
         for log in logs {
@@ -341,7 +365,9 @@ impl Inner {
         let path = log.dir.join(meta_file(segment.base, segment.compaction));
         match self.rt.disk().write_file(&path, &bytes).await {
             Ok(()) => Ok(crc32c::crc32c(&bytes)),
-            Err(e) if e.is_no_space() => Err(Error::NoSpace { path, what: "a segment's .meta".to_owned() }),
+            Err(e) if e.is_no_space() => {
+                Err(Error::NoSpace { path, what: "a segment's .meta".to_owned() })
+            }
             Err(e) if e.is_descriptor_limit() => Err(e.into()),
             Err(e) => self.die("a write of .meta", &e),
         }
@@ -358,8 +384,14 @@ impl Inner {
             let state = &mut *state;
             let idle = !std::mem::replace(&mut state.busy, false);
             // One that is not in the table yet is the newest of all: its ROLL is not flushed.
-            let sealed = |base: &i64| state.flushed.segment(*base).is_some_and(|s| s.status == SegmentStatus::Sealed);
-            let gone: Vec<i64> = if excess > 0.0 || idle { state.tails.keys().copied().filter(sealed).collect() } else { Vec::new() };
+            let sealed = |base: &i64| {
+                state.flushed.segment(*base).is_some_and(|s| s.status == SegmentStatus::Sealed)
+            };
+            let gone: Vec<i64> = if excess > 0.0 || idle {
+                state.tails.keys().copied().filter(sealed).collect()
+            } else {
+                Vec::new()
+            };
             for base in gone {
                 freed += state.tails.remove(&base).map_or(0, |t| t.memory());
             }
@@ -388,7 +420,10 @@ impl Inner {
                 if let Some(file) = file {
                     let _ = file.close().await;
                 }
-                for name in [log_file(segment.base, segment.compaction), meta_file(segment.base, segment.compaction)] {
+                for name in [
+                    log_file(segment.base, segment.compaction),
+                    meta_file(segment.base, segment.compaction),
+                ] {
                     let from = log.dir.join(&name);
                     let to = log.dir.join(format!("{name}.deleted"));
                     self.rename_then_remove(from, to, false).await;
@@ -399,7 +434,12 @@ impl Inner {
     }
 
     /// Renames, and unlinks after the delay. What stands in the way is logged: a leftover costs room and nothing else.
-    async fn rename_then_remove(self: &Rc<Self>, from: std::path::PathBuf, to: std::path::PathBuf, directory: bool) -> bool {
+    async fn rename_then_remove(
+        self: &Rc<Self>,
+        from: std::path::PathBuf,
+        to: std::path::PathBuf,
+        directory: bool,
+    ) -> bool {
         let disk = self.rt.disk();
         match disk.rename(&from, &to).await {
             Ok(()) => {}
@@ -413,8 +453,11 @@ impl Inner {
         let task = self.rt.spawn(Class::Background, async move {
             inner.rt.sleep(inner.options.delete_delay).await;
             let disk = inner.rt.disk();
-            let removed =
-                if directory { disk.remove_dir_all(&to).await } else { disk.remove_file(&to).await };
+            let removed = if directory {
+                disk.remove_dir_all(&to).await
+            } else {
+                disk.remove_file(&to).await
+            };
             if let Err(e) = removed
                 && !e.is_not_found()
             {
@@ -437,12 +480,17 @@ impl Inner {
             let from = dir.join(&d.directory);
             let identity = partition_metadata(d.partition.id.topic);
             // A directory of that name with another identity belongs to a topic that was created since.
-            let ours = match read_optional(&self.rt.disk(), &from.join("partition.metadata")).await {
+            let ours = match read_optional(&self.rt.disk(), &from.join("partition.metadata")).await
+            {
                 Ok(found) => found.is_none_or(|bytes| bytes == identity.as_bytes()),
                 Err(_) => false,
             };
             let topic = d.directory.rsplit_once('-').map_or("", |(topic, _)| topic);
-            if !ours || self.rename_then_remove(from, deleted_dir(dir, topic, d.partition.id), true).await {
+            if !ours
+                || self
+                    .rename_then_remove(from, deleted_dir(dir, topic, d.partition.id), true)
+                    .await
+            {
                 done.push(d);
             }
         }

@@ -88,7 +88,11 @@ pub(crate) fn decode(path: &Path, storage: &[u8; 16], bytes: &[u8]) -> Result<Se
     if bytes.len() >= 10 && &bytes[..8] == MAGIC {
         let version = u16::from_le_bytes([bytes[8], bytes[9]]);
         if version != FORMAT_VERSION {
-            return Err(Error::Version { path: path.into(), got: version.into(), expected: FORMAT_VERSION.into() });
+            return Err(Error::Version {
+                path: path.into(),
+                got: version.into(),
+                expected: FORMAT_VERSION.into(),
+            });
         }
     }
     parse(storage, bytes).map_err(|Malformed { at, what, got, expected }| {
@@ -165,7 +169,11 @@ mod tests {
             generation: Generation(1),
         };
         let mut segment = SegmentState::new(10);
-        std::rc::Rc::make_mut(&mut segment.index).push(IndexEntry { position: 0, base_offset: 10, max_timestamp: -1 });
+        std::rc::Rc::make_mut(&mut segment.index).push(IndexEntry {
+            position: 0,
+            base_offset: 10,
+            max_timestamp: -1,
+        });
         encode(&[8; 16], partition, &segment, &ProducerTable::default(), &EpochMap::default())
     }
 

@@ -32,7 +32,9 @@ impl Mutant {
 
 /// Which mutant a store runs, if any.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Active(#[cfg_attr(not(feature = "mutants"), allow(dead_code))] pub Option<Mutant>);
+pub(crate) struct Active(
+    #[cfg_attr(not(feature = "mutants"), allow(dead_code))] pub Option<Mutant>,
+);
 
 impl Active {
     #[cfg(feature = "mutants")]

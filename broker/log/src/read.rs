@@ -56,12 +56,15 @@ impl Walker {
         let mut position = range.start;
         while position < range.end {
             // Asked anew after every wait: the tail may have let go of what is durable.
-            let in_memory = self.log.state().tails.get(&self.segment.base).map(|t| (t.start(), t.end()));
+            let in_memory =
+                self.log.state().tails.get(&self.segment.base).map(|t| (t.start(), t.end()));
             let file_end = match in_memory {
                 Some((start, end)) if position >= start && range.end <= end => {
                     let state = self.log.state();
                     let tail = state.tails.get(&self.segment.base).expect("looked up a moment ago");
-                    out.extend(tail.slices(position..range.end).into_iter().map(|(_, chunk)| chunk));
+                    out.extend(
+                        tail.slices(position..range.end).into_iter().map(|(_, chunk)| chunk),
+                    );
                     return Ok(out);
                 }
                 Some((start, _)) => start.min(range.end),
@@ -112,15 +115,22 @@ impl Walker {
             max_timestamp: view.max_timestamp(),
         };
         let (base, end) = (self.segment.base, self.segment.end);
-        if placed.base_offset < base || placed.next_offset > end || position + placed.len > self.segment.length {
-            let found = format!("a batch {}..{}, the segment is {base}..{end}", placed.base_offset, placed.next_offset);
+        if placed.base_offset < base
+            || placed.next_offset > end
+            || position + placed.len > self.segment.length
+        {
+            let found = format!(
+                "a batch {}..{}, the segment is {base}..{end}",
+                placed.base_offset, placed.next_offset
+            );
             return Err(self.rotten(position, &found));
         }
         Ok(Some(placed))
     }
 
     fn rotten(&self, position: u64, what: &dyn std::fmt::Display) -> Error {
-        self.log.refuse(format!("segment {} is damaged at byte {position}: {what}", self.segment.base))
+        self.log
+            .refuse(format!("segment {} is damaged at byte {position}: {what}", self.segment.base))
     }
 
     /// The batch's bytes, in one piece.
@@ -175,7 +185,9 @@ impl Log {
             None => self.index_floor(&walker.segment, offset).await?,
         };
         let Some(first) = walker.find(offset, from).await? else {
-            return Err(self.refuse(format!("offset {offset} is not in segment {}", walker.segment.base)));
+            return Err(
+                self.refuse(format!("offset {offset} is not in segment {}", walker.segment.base))
+            );
         };
         let held = self.state().tails.get(&walker.segment.base).map(|t| t.start());
         let in_memory = held.is_some_and(|start| start <= first.position);
@@ -183,7 +195,11 @@ impl Log {
         let (stop, next_offset) = stop(&mut walker, &first, max as u64, at_least_one).await?;
         let chunks = walker.bytes(first.position..stop).await?;
         if stop > first.position {
-            self.remember(Hint { offset: next_offset, segment: walker.segment.base, position: stop });
+            self.remember(Hint {
+                offset: next_offset,
+                segment: walker.segment.base,
+                position: stop,
+            });
         }
         let state = self.state();
         Ok(Fetched {
@@ -195,8 +211,18 @@ impl Log {
         })
     }
 
-    pub(crate) fn walker(self: &Rc<Self>, segment: SegmentState, window_bytes: usize) -> Result<Walker> {
-        Ok(Walker { log: Rc::clone(self), store: self.store()?, segment, window: None, window_bytes: window_bytes.max(4096) })
+    pub(crate) fn walker(
+        self: &Rc<Self>,
+        segment: SegmentState,
+        window_bytes: usize,
+    ) -> Result<Walker> {
+        Ok(Walker {
+            log: Rc::clone(self),
+            store: self.store()?,
+            segment,
+            window: None,
+            window_bytes: window_bytes.max(4096),
+        })
     }
 
     /// Position of the index entry at or before `offset`.
@@ -217,11 +243,12 @@ impl Log {
         let store = self.store()?;
         let path = self.dir.join(meta_file(segment.base, segment.compaction));
         let bytes = store.rt.disk().read_file(&path, META_BYTES_MAX).await.map_err(|e| {
-            if e.is_not_found() { self.refuse(format!("{} is missing", path.display())) } else { Error::from(e) }
+            if e.is_not_found() { self.missing(segment.base, &path) } else { Error::from(e) }
         })?;
         let crc = crc32c::crc32c(&bytes);
         if crc != segment.meta_crc {
-            let what = format!("{}: CRC {crc:08x}, sealed with {:08x}", path.display(), segment.meta_crc);
+            let what =
+                format!("{}: CRC {crc:08x}, sealed with {:08x}", path.display(), segment.meta_crc);
             return Err(self.refuse(what));
         }
         let meta = Rc::new(meta::decode(&path, &store.reference.storage, &bytes)?);
@@ -231,7 +258,12 @@ impl Log {
 }
 
 /// Where to stop: the position behind the last batch that fits `max`, and the offset behind it.
-async fn stop(walker: &mut Walker, first: &Placed, max: u64, at_least_one: bool) -> Result<(u64, i64)> {
+async fn stop(
+    walker: &mut Walker,
+    first: &Placed,
+    max: u64,
+    at_least_one: bool,
+) -> Result<(u64, i64)> {
     if walker.segment.length - first.position <= max {
         return Ok((walker.segment.length, walker.segment.end));
     }

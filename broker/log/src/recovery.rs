@@ -60,7 +60,10 @@ impl Recovered {
     /// Adds what another ring held. Of two states of one partition the higher generation wins.
     pub(crate) fn absorb(&mut self, other: Recovered, core: usize) {
         for (id, (_, p)) in other.partitions {
-            let newer = self.partitions.get(&id).is_none_or(|(_, known)| known.state.generation < p.state.generation);
+            let newer = self
+                .partitions
+                .get(&id)
+                .is_none_or(|(_, known)| known.state.generation < p.state.generation);
             if newer {
                 self.partitions.insert(id, (core, p));
             }
@@ -85,7 +88,11 @@ pub(crate) struct RingRecovery {
 }
 
 /// Reads ring and checkpoints.
-pub(crate) async fn recover(rt: &Runtime, reference: &RingRef, lock_wait: Duration) -> Result<RingRecovery> {
+pub(crate) async fn recover(
+    rt: &Runtime,
+    reference: &RingRef,
+    lock_wait: Duration,
+) -> Result<RingRecovery> {
     let disk = rt.disk();
     let path = ring_path(&reference.dir, reference.id);
     let options = OpenOptions { write: true, dsync: true, ..Default::default() };
@@ -95,19 +102,27 @@ pub(crate) async fn recover(rt: &Runtime, reference: &RingRef, lock_wait: Durati
     // A ring that was cut would look like one whose log ended early.
     let len = file.len().await?;
     if len != reference.bytes {
-        return Err(Error::corrupt(&path, len.min(reference.bytes), "length of a ring", len, reference.bytes));
+        return Err(Error::corrupt(
+            &path,
+            len.min(reference.bytes),
+            "length of a ring",
+            len,
+            reference.bytes,
+        ));
     }
 
     // Locked through the descriptors that will write them, for the same reason as the ring: a write of the life before
     // that landed later would tear a newer checkpoint.
-    let checkpoints = [open_checkpoint(&disk, reference, 0).await?, open_checkpoint(&disk, reference, 1).await?];
+    let checkpoints =
+        [open_checkpoint(&disk, reference, 0).await?, open_checkpoint(&disk, reference, 1).await?];
     for file in &checkpoints {
         Ring::lock(file, lock_wait).await?;
     }
     let (checkpoint, slot, bytes) = newest_checkpoint(&checkpoints, reference).await?;
     make_durable(&checkpoints[slot], &bytes).await?;
     let mut replay = Replay::new(reference, path, &bytes, &checkpoint)?;
-    let mut reader = RingReader { file: file.clone(), len: reference.bytes, position: 0, window: None };
+    let mut reader =
+        RingReader { file: file.clone(), len: reference.bytes, position: 0, window: None };
     while let Some(at) = replay.find_next(&mut reader).await? {
         if !replay.apply_frame(rt, &mut reader, at).await? {
             break;
@@ -125,11 +140,22 @@ pub(crate) async fn recover(rt: &Runtime, reference: &RingRef, lock_wait: Durati
         checkpoint.number,
         replay.used,
     );
-    Ok(RingRecovery { ring, checkpoints, recovered: replay.recovered, next_slot: 1 - slot, clean: checkpoint.clean, replayed, torn })
+    Ok(RingRecovery {
+        ring,
+        checkpoints,
+        recovered: replay.recovered,
+        next_slot: 1 - slot,
+        clean: checkpoint.clean,
+        replayed,
+        torn,
+    })
 }
 
 /// The valid checkpoint with the higher number, its slot and its file's bytes.
-async fn newest_checkpoint(files: &[DirectFile; 2], ring: &RingRef) -> Result<(CheckpointHeader, usize, Vec<u8>)> {
+async fn newest_checkpoint(
+    files: &[DirectFile; 2],
+    ring: &RingRef,
+) -> Result<(CheckpointHeader, usize, Vec<u8>)> {
     let mut best: Option<(CheckpointHeader, usize, Vec<u8>)> = None;
     let mut reasons = Vec::new();
     for (slot, file) in files.iter().enumerate() {
@@ -225,7 +251,12 @@ struct Replay {
 }
 
 impl Replay {
-    fn new(reference: &RingRef, path: PathBuf, bytes: &[u8], header: &CheckpointHeader) -> Result<Replay> {
+    fn new(
+        reference: &RingRef,
+        path: PathBuf,
+        bytes: &[u8],
+        header: &CheckpointHeader,
+    ) -> Result<Replay> {
         let CheckpointRead::Valid(checkpoint) = read_checkpoint(&path, reference, bytes)? else {
             unreachable!("the same bytes were valid a moment ago");
         };
@@ -281,7 +312,12 @@ impl Replay {
     }
 
     /// Applies the frame at `position`; false if its extents are torn, which ends the log before it.
-    async fn apply_frame(&mut self, rt: &Runtime, reader: &mut RingReader, position: u64) -> Result<bool> {
+    async fn apply_frame(
+        &mut self,
+        rt: &Runtime,
+        reader: &mut RingReader,
+        position: u64,
+    ) -> Result<bool> {
         let first = reader.bytes(position, BLOCK).await?;
         let Some((header, _)) = FrameHeader::decode(self.expected.salt, &first) else {
             unreachable!("the frame was valid a moment ago");
@@ -290,11 +326,14 @@ impl Replay {
         let FrameRead::Valid { header, crc, payload } = read_frame(&self.expected, &bytes) else {
             unreachable!("the frame was valid a moment ago");
         };
-        let list = entries(payload, header.entries)
-            .map_err(|m| Error::corrupt(&self.path, position + 64 + m.at as u64, m.what, m.got, m.expected))?;
-        let next = Expected { sequence: header.sequence.next(), previous_crc: crc, ..self.expected };
+        let list = entries(payload, header.entries).map_err(|m| {
+            Error::corrupt(&self.path, position + 64 + m.at as u64, m.what, m.got, m.expected)
+        })?;
+        let next =
+            Expected { sequence: header.sequence.next(), previous_crc: crc, ..self.expected };
         if list.iter().any(|e| matches!(e, Entry::Extent(_))) {
-            let ahead = Replay { expected: next, position: position + header.frame_len(), ..self.empty() };
+            let ahead =
+                Replay { expected: next, position: position + header.frame_len(), ..self.empty() };
             if ahead.find_next(reader).await?.is_none() && !self.extents_whole(rt, &list).await? {
                 return Ok(false);
             }
@@ -335,7 +374,8 @@ impl Replay {
             let mut crc = 0;
             let mut at = 0;
             while at < e.length {
-                let chunk = file.read_at(e.position + at, (1 << 20).min((e.length - at) as usize)).await?;
+                let chunk =
+                    file.read_at(e.position + at, (1 << 20).min((e.length - at) as usize)).await?;
                 if chunk.is_empty() {
                     return Ok(false);
                 }
@@ -353,7 +393,12 @@ impl Replay {
         Error::corrupt(&self.path, position, m.what, m.got, m.expected)
     }
 
-    fn apply_entry(&mut self, entry: &Entry<'_>, header: &FrameHeader, position: u64) -> Result<()> {
+    fn apply_entry(
+        &mut self,
+        entry: &Entry<'_>,
+        header: &FrameHeader,
+        position: u64,
+    ) -> Result<()> {
         let Some(partition) = entry.partition() else {
             if let Entry::ProducerIds { next } = entry {
                 self.recovered.next_producer_id = self.recovered.next_producer_id.max(*next);
@@ -404,7 +449,9 @@ impl Replay {
         for position in [self.position, FRAMES_START] {
             let bytes = reader.bytes(position, BLOCK).await?;
             let header = FrameHeader::decode(self.expected.salt, &bytes);
-            if header.is_some_and(|(h, _)| h.ring == self.expected.ring && h.sequence == self.expected.sequence) {
+            if header.is_some_and(|(h, _)| {
+                h.ring == self.expected.ring && h.sequence == self.expected.sequence
+            }) {
                 return Ok(true);
             }
         }
@@ -435,7 +482,10 @@ impl Replay {
                         &self.path,
                         self.position,
                         "frame",
-                        format!("none that is valid, but frame {} at byte {position}", header.sequence.0),
+                        format!(
+                            "none that is valid, but frame {} at byte {position}",
+                            header.sequence.0
+                        ),
                         format!("frame {}", self.expected.sequence.0),
                     ));
                 }
@@ -447,7 +497,11 @@ impl Replay {
 }
 
 /// An entry of a known partition: its change to the state, and its bytes to the tail.
-fn replay_entry(p: &mut RecoveredPartition, entry: &Entry<'_>, header: &FrameHeader) -> std::result::Result<(), Mismatch> {
+fn replay_entry(
+    p: &mut RecoveredPartition,
+    entry: &Entry<'_>,
+    header: &FrameHeader,
+) -> std::result::Result<(), Mismatch> {
     let (change, bytes) = change_of(entry)?;
     p.state.apply(&change, header.wall_ms, header.sequence)?;
     match (&change, entry) {
@@ -469,7 +523,8 @@ fn replay_entry(p: &mut RecoveredPartition, entry: &Entry<'_>, header: &FrameHea
             let base = *segment;
             p.tails.retain(|b, _| *b <= base);
             let durable = p.state.active().durable;
-            let held = p.tails.get(&base).is_some_and(|t| t.start() <= durable && t.end() >= *length);
+            let held =
+                p.tails.get(&base).is_some_and(|t| t.start() <= durable && t.end() >= *length);
             if held {
                 p.tail(base).truncate(*length);
             } else {
@@ -492,7 +547,11 @@ fn change_of<'a>(entry: &Entry<'a>) -> std::result::Result<(Change, &'a [u8]), M
             for b in batches(bytes) {
                 let b = b.map_err(|e| malformed(&e))?;
                 if !b.check_crc() {
-                    return Err(mismatch("CRC of a batch", format!("offset {}", b.base_offset()), "one that fits"));
+                    return Err(mismatch(
+                        "CRC of a batch",
+                        format!("offset {}", b.base_offset()),
+                        "one that fits",
+                    ));
                 }
                 infos.push(BatchInfo::of(&b));
             }
@@ -501,9 +560,19 @@ fn change_of<'a>(entry: &Entry<'a>) -> std::result::Result<(Change, &'a [u8]), M
         Entry::Extent(ExtentEntry { segment, position, length, headers, tail, .. }) => {
             let infos = headers
                 .iter()
-                .map(|h| BatchView::parse_header(h).map(|b| BatchInfo::of(&b)).map_err(|e| malformed(&e)))
+                .map(|h| {
+                    BatchView::parse_header(h).map(|b| BatchInfo::of(&b)).map_err(|e| malformed(&e))
+                })
                 .collect::<std::result::Result<Vec<_>, _>>()?;
-            (Change::Extent { segment: *segment, position: *position, length: *length, batches: infos }, tail)
+            (
+                Change::Extent {
+                    segment: *segment,
+                    position: *position,
+                    length: *length,
+                    batches: infos,
+                },
+                tail,
+            )
         }
         Entry::Roll { ended, length, next, .. } => {
             (Change::Roll { ended: *ended, length: *length, next: *next }, none)
@@ -516,12 +585,23 @@ fn change_of<'a>(entry: &Entry<'a>) -> std::result::Result<(Change, &'a [u8]), M
         Entry::Truncate { end, segment, length, tail, producers, .. } => {
             let table = ProducerTable::take(&mut crate::bytes::Take::new(producers))
                 .map_err(|m| Mismatch { what: m.what, got: m.got, expected: m.expected })?;
-            (Change::Truncate { end: *end, segment: *segment, length: *length, producers: table }, tail)
+            (
+                Change::Truncate {
+                    end: *end,
+                    segment: *segment,
+                    length: *length,
+                    producers: table,
+                },
+                tail,
+            )
         }
         Entry::Replace { .. } => {
             return Err(mismatch("entry", "REPLACE", "none: this build does not compact"));
         }
-        Entry::ProducerIds { .. } | Entry::Create { .. } | Entry::Delete { .. } | Entry::Move { .. } => {
+        Entry::ProducerIds { .. }
+        | Entry::Create { .. }
+        | Entry::Delete { .. }
+        | Entry::Move { .. } => {
             unreachable!("these change the set of partitions and are handled before")
         }
     })

@@ -72,13 +72,18 @@ impl Log {
         if self.is_deleted() || offset <= self.log_start() {
             return Ok(());
         }
-        store.push(&entry, Effect::Partition(Rc::clone(self), Change::LogStart { offset })).wait().await
+        store
+            .push(&entry, Effect::Partition(Rc::clone(self), Change::LogStart { offset }))
+            .wait()
+            .await
     }
 }
 
 fn due(p: &PartitionState, config: &LogConfig, now_ms: i64) -> Due {
     let expired = |s: &SegmentState| {
-        config.retention_ms >= 0 && s.length > 0 && now_ms.saturating_sub(s.retention_ms()) > config.retention_ms
+        config.retention_ms >= 0
+            && s.length > 0
+            && now_ms.saturating_sub(s.retention_ms()) > config.retention_ms
     };
     let mut excess = match u64::try_from(config.retention_bytes) {
         Ok(limit) => p.segments.iter().map(|s| s.length).sum::<u64>().saturating_sub(limit),
@@ -111,13 +116,19 @@ mod tests {
     /// Sealed segments of (length, largest timestamp), each of ten records, and an empty active one.
     fn partition(sealed: &[(u64, i64)]) -> PartitionState {
         let id = PartitionId { topic: TopicId([1; 16]), index: 0 };
-        let mut p = PartitionState::new(PartitionRef { id, generation: Generation(1) }, "t", 0, Sequence(0));
+        let mut p = PartitionState::new(
+            PartitionRef { id, generation: Generation(1) },
+            "t",
+            0,
+            Sequence(0),
+        );
         p.segments.clear();
         for (i, (length, max_timestamp)) in sealed.iter().enumerate() {
             let mut s = SegmentState::new(i as i64 * 10);
             s.end = s.base + 10;
             s.status = SegmentStatus::Sealed;
-            (s.length, s.durable, s.max_timestamp, s.last_append_ms) = (*length, *length, *max_timestamp, 500);
+            (s.length, s.durable, s.max_timestamp, s.last_append_ms) =
+                (*length, *length, *max_timestamp, 500);
             p.segments.push(s);
         }
         p.segments.push(SegmentState::new(sealed.len() as i64 * 10));

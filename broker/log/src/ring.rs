@@ -48,8 +48,20 @@ impl Ring {
         checkpoint: u64,
         used: impl IntoIterator<Item = (Sequence, u64, u64)>,
     ) -> Ring {
-        let used = used.into_iter().map(|(sequence, position, len)| Used { sequence, position, len }).collect();
-        Ring { reference, file, head, used, next_sequence, previous_crc, before_last_crc: previous_crc, checkpoint }
+        let used = used
+            .into_iter()
+            .map(|(sequence, position, len)| Used { sequence, position, len })
+            .collect();
+        Ring {
+            reference,
+            file,
+            head,
+            used,
+            next_sequence,
+            previous_crc,
+            before_last_crc: previous_crc,
+            checkpoint,
+        }
     }
 
     pub(crate) fn frame_bytes_max(&self) -> usize {
@@ -107,7 +119,12 @@ impl Ring {
 
     /// Seals `frame` (64 bytes of room for the header, then entries) and gives the write to do. The caller writes
     /// `chunk` at `position` through `file`, once, and calls nothing else here before that has returned.
-    pub(crate) fn seal(&mut self, mut frame: AppendBuffer, entries: u32, wall_ms: i64) -> (rillway_io::Chunk, u64) {
+    pub(crate) fn seal(
+        &mut self,
+        mut frame: AppendBuffer,
+        entries: u32,
+        wall_ms: i64,
+    ) -> (rillway_io::Chunk, u64) {
         let mark = entries == 0;
         let len = block_up(frame.len() as u64);
         let padding = len as usize - frame.len();

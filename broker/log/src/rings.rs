@@ -39,7 +39,12 @@ pub(crate) struct CheckpointBody {
 }
 
 /// Creates ring and first checkpoint, and flushes both. Nothing lists the ring yet.
-pub(crate) async fn create_ring(disk: &Disk, ring: &RingRef, body: CheckpointBody, wall_ms: i64) -> Result<()> {
+pub(crate) async fn create_ring(
+    disk: &Disk,
+    ring: &RingRef,
+    body: CheckpointBody,
+    wall_ms: i64,
+) -> Result<()> {
     if ring.bytes < RING_BYTES_MIN || !ring.bytes.is_multiple_of(BLOCK as u64) {
         return Err(Error::Config {
             what: "ring.bytes",
@@ -48,7 +53,12 @@ pub(crate) async fn create_ring(disk: &Disk, ring: &RingRef, body: CheckpointBod
         });
     }
     let path = ring_path(&ring.dir, ring.id);
-    let file = disk.open(&path, OpenOptions { write: true, create: true, truncate: true, ..Default::default() }).await?;
+    let file = disk
+        .open(
+            &path,
+            OpenOptions { write: true, create: true, truncate: true, ..Default::default() },
+        )
+        .await?;
     file.allocate(0, ring.bytes).await.map_err(|e| no_space(e, &path, "a ring"))?;
     let pattern = Chunk::copy_from(&vec![PATTERN; WRITE]);
     let mut position = 0;
@@ -78,8 +88,12 @@ pub(crate) async fn create_ring(disk: &Disk, ring: &RingRef, body: CheckpointBod
     };
     for slot in 0..2 {
         let path = checkpoint_path(&ring.dir, ring.id, slot);
-        let file =
-            disk.open(&path, OpenOptions { write: true, create: true, truncate: true, ..Default::default() }).await?;
+        let file = disk
+            .open(
+                &path,
+                OpenOptions { write: true, create: true, truncate: true, ..Default::default() },
+            )
+            .await?;
         grow_checkpoint(&file, 0, body.bytes.len()).await?;
         // The second file stays empty: its turn is next.
         if slot == 0 {
@@ -99,7 +113,9 @@ pub(crate) async fn grow_checkpoint(file: &DirectFile, known: u64, body: usize) 
         return Ok(known);
     }
     let wanted = (need + need / 4).next_multiple_of(CHECKPOINT_STEP);
-    file.allocate(known, wanted - known).await.map_err(|e| no_space(e, file.path(), "a checkpoint"))?;
+    file.allocate(known, wanted - known)
+        .await
+        .map_err(|e| no_space(e, file.path(), "a checkpoint"))?;
     let pattern = Chunk::copy_from(&vec![PATTERN; WRITE]);
     let mut position = known;
     while position < wanted {
@@ -146,7 +162,8 @@ fn header_block(ring: &RingRef) -> Vec<u8> {
 
 /// Checks a ring's block 0 against the line of `rings/current` that led to it.
 pub(crate) fn check_header(path: &Path, ring: &RingRef, block: &[u8]) -> Result<()> {
-    let bad = |what, got: String, expected: String| Err(Error::corrupt(path, 0, what, got, expected));
+    let bad =
+        |what, got: String, expected: String| Err(Error::corrupt(path, 0, what, got, expected));
     let Some(header) = block.get(..HEADER_LEN) else {
         return bad("length", format!("{} bytes", block.len()), format!("{BLOCK} bytes at least"));
     };
@@ -155,7 +172,11 @@ pub(crate) fn check_header(path: &Path, ring: &RingRef, block: &[u8]) -> Result<
     }
     let version = u16::from_le_bytes([header[8], header[9]]);
     if version != FORMAT_VERSION {
-        return Err(Error::Version { path: path.into(), got: version.into(), expected: FORMAT_VERSION.into() });
+        return Err(Error::Version {
+            path: path.into(),
+            got: version.into(),
+            expected: FORMAT_VERSION.into(),
+        });
     }
     let parsed = || {
         let mut t = Take::new(&header[16..]);
@@ -176,11 +197,19 @@ pub(crate) fn check_header(path: &Path, ring: &RingRef, block: &[u8]) -> Result<
         });
     }
     if (id, bytes) != (ring.id.0, ring.bytes) {
-        return bad("ring id and size", format!("{id}, {bytes}"), format!("{}, {}", ring.id, ring.bytes));
+        return bad(
+            "ring id and size",
+            format!("{id}, {bytes}"),
+            format!("{}, {}", ring.id, ring.bytes),
+        );
     }
     Ok(())
 }
 
 pub(crate) fn no_space(e: rillway_io::Error, path: &Path, what: &str) -> Error {
-    if e.is_no_space() { Error::NoSpace { path: path.into(), what: what.to_owned() } } else { e.into() }
+    if e.is_no_space() {
+        Error::NoSpace { path: path.into(), what: what.to_owned() }
+    } else {
+        e.into()
+    }
 }

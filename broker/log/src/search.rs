@@ -32,7 +32,9 @@ impl Log {
             let mut position = from;
             while let Some(batch) = walker.at(position).await? {
                 if batch.max_timestamp >= timestamp && batch.next_offset > start {
-                    let found = inside(&mut walker, &batch, |offset, t| offset >= start && t >= timestamp).await?;
+                    let found =
+                        inside(&mut walker, &batch, |offset, t| offset >= start && t >= timestamp)
+                            .await?;
                     if found.is_some() {
                         return Ok(found);
                     }
@@ -69,7 +71,8 @@ impl Log {
     fn candidates(&self, wanted: impl Fn(&SegmentState) -> bool) -> (Vec<SegmentState>, i64) {
         let state = self.state();
         let start = state.flushed.log_start;
-        let segments = state.flushed.segments.iter().filter(|s| s.end > start && s.length > 0 && wanted(s));
+        let segments =
+            state.flushed.segments.iter().filter(|s| s.end > start && s.length > 0 && wanted(s));
         (segments.cloned().collect(), start)
     }
 
@@ -94,7 +97,11 @@ impl Log {
 }
 
 /// The first record of a batch that is `wanted`.
-async fn inside(walker: &mut Walker, batch: &Placed, wanted: impl Fn(i64, i64) -> bool) -> Result<Option<Found>> {
+async fn inside(
+    walker: &mut Walker,
+    batch: &Placed,
+    wanted: impl Fn(i64, i64) -> bool,
+) -> Result<Option<Found>> {
     let bytes = walker.whole(batch).await?;
     let rotten = |what: String| Error::Partition {
         partition: format!("segment {}", walker.segment.base),
@@ -104,11 +111,13 @@ async fn inside(walker: &mut Walker, batch: &Placed, wanted: impl Fn(i64, i64) -
     let leader_epoch = view.leader_epoch();
     // All records of such a batch have the batch's time.
     if view.timestamp_type() == TimestampType::LogAppendTime {
-        let found = Found { offset: batch.base_offset, timestamp: batch.max_timestamp, leader_epoch };
+        let found =
+            Found { offset: batch.base_offset, timestamp: batch.max_timestamp, leader_epoch };
         return Ok(wanted(batch.next_offset - 1, batch.max_timestamp).then_some(found));
     }
     let codec = view.codec().map_err(|e| rotten(e.to_string()))?;
-    let payload = decompress(codec, view.records(), DECOMPRESSED_MAX).map_err(|e| rotten(e.to_string()))?;
+    let payload =
+        decompress(codec, view.records(), DECOMPRESSED_MAX).map_err(|e| rotten(e.to_string()))?;
     for record in records(&payload) {
         let record = record.map_err(|e| rotten(e.to_string()))?;
         let offset = batch.base_offset + i64::from(record.offset_delta);

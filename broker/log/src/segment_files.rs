@@ -15,7 +15,12 @@ use crate::store::Inner;
 
 impl Log {
     /// Extends a segment's file to at least `end` bytes; makes it, and the partition's directory, if need be.
-    pub(crate) async fn extend(self: &Rc<Self>, store: &Rc<Inner>, segment: i64, end: u64) -> Result<()> {
+    pub(crate) async fn extend(
+        self: &Rc<Self>,
+        store: &Rc<Inner>,
+        segment: i64,
+        end: u64,
+    ) -> Result<()> {
         let (known, segment_bytes) = {
             let state = self.state();
             (state.extended.get(&segment).copied().unwrap_or(0), state.config.segment_bytes)
@@ -32,7 +37,8 @@ impl Log {
                 Ok(()) => break,
                 // No more than is needed: it may have been allocated in the life before.
                 Err(e) if e.is_no_space() && wanted > block_up(end) => wanted = block_up(end),
-                Err(e) if e.is_no_space() && self.is_metadata() && store.give_up_reserve().await => {}
+                Err(e)
+                    if e.is_no_space() && self.is_metadata() && store.give_up_reserve().await => {}
                 Err(e) if e.is_no_space() => {
                     store.went_full();
                     let what = format!("extending {}", file.path().display());
@@ -48,7 +54,12 @@ impl Log {
     }
 
     /// The descriptor of a segment, opened once; the file is made if `create` and nothing of it was ever durable.
-    pub(crate) async fn segment_file(&self, store: &Inner, segment: i64, create: bool) -> Result<DirectFile> {
+    pub(crate) async fn segment_file(
+        &self,
+        store: &Inner,
+        segment: i64,
+        create: bool,
+    ) -> Result<DirectFile> {
         if let Some(file) = self.state().files.get(&segment) {
             return Ok(file.clone());
         }
@@ -63,16 +74,30 @@ impl Log {
         let path = self.dir.join(crate::directory::log_file(segment, compaction));
         let options = rillway_io::OpenOptions { write, create, ..Default::default() };
         let file = store.rt.disk().open(&path, options).await.map_err(|e| {
-            if e.is_not_found() && !self.is_deleted() {
-                self.refuse(format!("{} is missing", path.display()))
-            } else if e.is_not_found() {
-                Error::Closed
+            if e.is_not_found() {
+                self.missing(segment, &path)
             } else {
                 self.no_room(store, e, &path)
             }
         })?;
         let mut state = self.state_mut();
         Ok(state.files.entry(segment).or_insert(file).clone())
+    }
+
+    /// A file of a segment is not there: because its segment, or the partition, was deleted while the caller was on its
+    /// way to it; otherwise the partition is refused.
+    pub(crate) fn missing(&self, segment: i64, path: &std::path::Path) -> Error {
+        if self.is_deleted() {
+            return Error::Closed;
+        }
+        let (start, end) = {
+            let state = self.state();
+            (state.flushed.log_start, state.flushed.end)
+        };
+        if segment < start && self.state().flushed.segment(segment).is_none() {
+            return Error::OffsetOutOfRange { offset: segment, start, end };
+        }
+        self.refuse(format!("{} is missing", path.display()))
     }
 
     /// The partition's directory, with its identity. One of the same name and another topic id is renamed away first:
@@ -91,8 +116,13 @@ impl Log {
         }
         let made = async {
             if found.is_some() {
-                let away = self.dir.with_file_name(format!("stray-{:016x}-delete", store.rt.random_u64()));
-                tracing::warn!("{} belongs to another topic id; renamed to {}", self.dir.display(), away.display());
+                let away =
+                    self.dir.with_file_name(format!("stray-{:016x}-delete", store.rt.random_u64()));
+                tracing::warn!(
+                    "{} belongs to another topic id; renamed to {}",
+                    self.dir.display(),
+                    away.display()
+                );
                 disk.rename(&self.dir, &away).await?;
             }
             disk.create_dir_all(&self.dir).await?;
@@ -120,7 +150,10 @@ impl Log {
             return e.into();
         }
         store.went_full();
-        Error::NoSpace { path: store.reference.dir.clone(), what: format!("making {}", path.display()) }
+        Error::NoSpace {
+            path: store.reference.dir.clone(),
+            what: format!("making {}", path.display()),
+        }
     }
 
     pub(crate) async fn close_files(&self) {

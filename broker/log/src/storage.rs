@@ -50,12 +50,20 @@ pub struct Storage {
 
 impl Storage {
     /// Locks the directory, makes what is missing, and brings the number of rings to what is asked for.
-    pub async fn open(rt: &Runtime, options: &StorageOptions, store: &StoreOptions) -> Result<Storage> {
+    pub async fn open(
+        rt: &Runtime,
+        options: &StorageOptions,
+        store: &StoreOptions,
+    ) -> Result<Storage> {
         let disk = rt.disk();
         let dir = &options.dir;
         disk.create_dir_all(dir).await?;
         let lock = disk.lock(&dir.join("LOCK"), options.lock_wait).await.map_err(|e| {
-            if e.kind() == std::io::ErrorKind::WouldBlock { Error::InUse { path: dir.clone() } } else { e.into() }
+            if e.kind() == std::io::ErrorKind::WouldBlock {
+                Error::InUse { path: dir.clone() }
+            } else {
+                e.into()
+            }
         })?;
         let storage_path = dir.join("storage");
         let id = match read_optional(&disk, &storage_path).await? {
@@ -65,7 +73,13 @@ impl Storage {
         keep_reserve(&disk, dir, options.reserve_bytes).await;
         let current_path = dir.join("rings").join("current");
         let Some(bytes) = read_optional(&disk, &current_path).await? else {
-            return Err(Error::corrupt(&current_path, 0, "file", "missing", "the list of live rings"));
+            return Err(Error::corrupt(
+                &current_path,
+                0,
+                "file",
+                "missing",
+                "the list of live rings",
+            ));
         };
         let mut current = CurrentFile::decode(&current_path, &bytes)?;
         if current.storage != id {
@@ -103,17 +117,24 @@ impl Storage {
         let disk = rt.disk();
         let dir = &options.dir;
         for entry in disk.read_dir(dir).await? {
-            let ours = ["LOCK", "reserve", "rings", "storage.tmp", "lost+found"].contains(&entry.name.as_str());
+            let ours = ["LOCK", "reserve", "rings", "storage.tmp", "lost+found"]
+                .contains(&entry.name.as_str());
             if !ours {
                 return Err(Error::Config {
                     what: "--data-dir",
-                    got: format!("{}, which holds `{}` and no `storage` file", dir.display(), entry.name),
+                    got: format!(
+                        "{}, which holds `{}` and no `storage` file",
+                        dir.display(),
+                        entry.name
+                    ),
                     expected: "an empty directory, or one that this broker made".to_owned(),
                 });
             }
         }
         let rings_dir = dir.join("rings");
-        disk.remove_dir_all(&rings_dir).await.or_else(|e| if e.is_not_found() { Ok(()) } else { Err(e) })?;
+        disk.remove_dir_all(&rings_dir)
+            .await
+            .or_else(|e| if e.is_not_found() { Ok(()) } else { Err(e) })?;
         disk.create_dir_all(&rings_dir).await?;
         let id = rt.random_bytes::<16>();
         let current = CurrentFile {
@@ -121,7 +142,11 @@ impl Storage {
             generation: 1,
             next: 1 + options.rings as u64,
             rings: (0..options.rings)
-                .map(|i| RingLine { id: RingId(1 + i as u64), salt: rt.random_u64(), bytes: options.ring_bytes })
+                .map(|i| RingLine {
+                    id: RingId(1 + i as u64),
+                    salt: rt.random_u64(),
+                    bytes: options.ring_bytes,
+                })
                 .collect(),
         };
         for ring in refs(dir, &current) {
@@ -133,7 +158,8 @@ impl Storage {
         replace_file(&disk, &dir.join("storage"), StorageFile { id }.encode().as_bytes()).await?;
         // The directory itself may be new.
         if let Some(parent) = dir.parent() {
-            disk.sync_dir(if parent.as_os_str().is_empty() { Path::new(".") } else { parent }).await?;
+            disk.sync_dir(if parent.as_os_str().is_empty() { Path::new(".") } else { parent })
+                .await?;
         }
         Ok(id)
     }
@@ -200,7 +226,11 @@ async fn change_rings(
         generation: current.generation + 1,
         next: current.next + options.rings as u64,
         rings: (0..options.rings as u64)
-            .map(|i| RingLine { id: RingId(current.next + i), salt: rt.random_u64(), bytes: options.ring_bytes })
+            .map(|i| RingLine {
+                id: RingId(current.next + i),
+                salt: rt.random_u64(),
+                bytes: options.ring_bytes,
+            })
             .collect(),
     };
     let made = make_rings(rt, &refs(dir, &next), merged).await;
@@ -222,7 +252,8 @@ async fn make_rings(rt: &Runtime, rings: &[RingRef], merged: Recovered) -> Resul
     let shares = share_out(merged.partitions, rings.len());
     let mut deletions = Some(merged.deletions);
     for (ring, share) in rings.iter().zip(shares) {
-        let mut body = CheckpointBody { next_producer_id: merged.next_producer_id, ..Default::default() };
+        let mut body =
+            CheckpointBody { next_producer_id: merged.next_producer_id, ..Default::default() };
         for mut p in share {
             p.state.generation = ring.generation;
             p.state.applied = Sequence(0);

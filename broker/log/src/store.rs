@@ -165,7 +165,11 @@ impl Store {
     }
 
     /// As [`Store::open`], for a change of rings: durable, and then taken apart.
-    pub(crate) async fn recover_for_move(rt: &Runtime, ring: &RingRef, options: &StoreOptions) -> Result<Recovered> {
+    pub(crate) async fn recover_for_move(
+        rt: &Runtime,
+        ring: &RingRef,
+        options: &StoreOptions,
+    ) -> Result<Recovered> {
         let store = Store::open(rt, ring, options).await?;
         store.close().await?;
         let logs = std::mem::take(&mut *store.inner.logs.borrow_mut());
@@ -185,7 +189,9 @@ impl Store {
         let anchor = rt.disk().anchor(&ring.dir).await?;
         let found = recover(rt, ring, options.lock_wait).await?;
         let Recovered { partitions, deletions, next_producer_id } = found.recovered;
-        let rolled = |p: &RecoveredPartition| p.state.segments.iter().filter(|s| s.status == SegmentStatus::Rolled).count();
+        let rolled = |p: &RecoveredPartition| {
+            p.state.segments.iter().filter(|s| s.status == SegmentStatus::Rolled).count()
+        };
         let counters = StoreCounters {
             replayed_frames: found.replayed,
             torn_frames: found.torn,

@@ -56,7 +56,9 @@ impl Tail {
             if self.buffers.back().is_none_or(|b| b.bytes.remaining() == 0) {
                 // A busy partition gets larger buffers, each written to its segment in one piece; an idle one keeps one block.
                 let last = self.buffers.back().map_or(0, |b| b.bytes.capacity());
-                let capacity = (last * 2).max(bytes.len().next_multiple_of(BLOCK)).clamp(TAIL_BUFFER_MIN, TAIL_BUFFER_MAX);
+                let capacity = (last * 2)
+                    .max(bytes.len().next_multiple_of(BLOCK))
+                    .clamp(TAIL_BUFFER_MIN, TAIL_BUFFER_MAX);
                 let buffer = AppendBuffer::with_capacity(capacity);
                 added += buffer.capacity();
                 self.buffers.push_back(Buffer { base: self.end, bytes: buffer });
@@ -77,7 +79,12 @@ impl Tail {
 
     /// Slices that together are `range`, one per buffer, with their positions.
     pub(crate) fn slices(&self, range: Range<u64>) -> Vec<(u64, Chunk)> {
-        assert!(range.start >= self.start && range.end <= self.end, "{range:?} outside {}..{}", self.start, self.end);
+        assert!(
+            range.start >= self.start && range.end <= self.end,
+            "{range:?} outside {}..{}",
+            self.start,
+            self.end
+        );
         let mut out = Vec::new();
         let mut position = range.start;
         for b in self.buffers.iter().skip(self.find(range.start)) {
@@ -85,7 +92,10 @@ impl Tail {
                 break;
             }
             let to = b.end().min(range.end);
-            out.push((position, b.bytes.slice((position - b.base) as usize..(to - b.base) as usize)));
+            out.push((
+                position,
+                b.bytes.slice((position - b.base) as usize..(to - b.base) as usize),
+            ));
             position = to;
         }
         out
@@ -93,7 +103,12 @@ impl Tail {
 
     /// The bytes of `range`, borrowed, one piece per buffer.
     pub(crate) fn pieces(&self, range: Range<u64>) -> Vec<&[u8]> {
-        assert!(range.start >= self.start && range.end <= self.end, "{range:?} outside {}..{}", self.start, self.end);
+        assert!(
+            range.start >= self.start && range.end <= self.end,
+            "{range:?} outside {}..{}",
+            self.start,
+            self.end
+        );
         let mut out = Vec::new();
         let mut position = range.start;
         for b in self.buffers.iter().skip(self.find(range.start)) {

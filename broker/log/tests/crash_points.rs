@@ -33,11 +33,7 @@ fn cut_while_filling(seed: u64, end: End, after: Duration, size: usize) {
     drill.life(End::PowerCut, move |n| async move {
         let log = n.log(topic(1)).await;
         let end = log.flushed_end();
-        assert!(
-            end >= acknowledged.get(),
-            "{} acknowledged, {end} there",
-            acknowledged.get()
-        );
+        assert!(end >= acknowledged.get(), "{} acknowledged, {end} there", acknowledged.get());
         n.holds(&log, end, size).await;
         n.append(&log, &batch(end as u64, size)).await;
     });
@@ -65,19 +61,13 @@ fn a_kill_at_any_moment_of_a_ring_that_wraps_loses_nothing_acknowledged() {
 fn a_crash_between_the_first_start_and_the_first_append_leaves_a_directory_that_starts() {
     for seed in 0..40 {
         let drill = Drill::new(seed);
-        let end = if seed % 2 == 0 {
-            End::PowerCut
-        } else {
-            End::Kill
-        };
+        let end = if seed % 2 == 0 { End::PowerCut } else { End::Kill };
         drill.cut_after(end, Duration::from_micros(200 + seed * 250), |_| async {});
         drill.life(End::PowerCut, |n| async move {
             let log = n.log(topic(1)).await;
             n.fill(&log, 3, 100).await;
         });
-        drill.life(End::Kill, |n| async move {
-            n.holds(&n.log(topic(1)).await, 3, 100).await
-        });
+        drill.life(End::Kill, |n| async move { n.holds(&n.log(topic(1)).await, 3, 100).await });
     }
 }
 
@@ -95,18 +85,17 @@ fn a_checkpoint_that_is_torn_leaves_the_one_before_it() {
             0,
             &[0x5a; 600],
         );
-        drill.life(End::PowerCut, |n| async move {
-            n.holds(&n.log(topic(1)).await, 10, 9_000).await
-        });
+        drill.life(
+            End::PowerCut,
+            |n| async move { n.holds(&n.log(topic(1)).await, 10, 9_000).await },
+        );
     }
 }
 
 #[test]
 fn two_torn_checkpoints_are_refused_by_name() {
     let drill = Drill::new(4);
-    drill.life(End::Clean, |n| async move {
-        n.fill(&n.log(topic(1)).await, 3, 100).await
-    });
+    drill.life(End::Clean, |n| async move { n.fill(&n.log(topic(1)).await, 3, 100).await });
     for slot in ["a", "b"] {
         drill.world.disk(common::NODE).write(
             &drill.path(&format!("rings/1.{slot}")),
@@ -115,39 +104,25 @@ fn two_torn_checkpoints_are_refused_by_name() {
         );
     }
     let words = drill.refused();
-    assert!(
-        words.contains("both checkpoints") && words.contains("1.a"),
-        "{words}"
-    );
+    assert!(words.contains("both checkpoints") && words.contains("1.a"), "{words}");
 }
 
 #[test]
 fn an_old_checkpoint_is_not_used_when_frames_behind_it_are_gone() {
     let drill = Drill::new(5);
-    drill.life(End::Kill, |n| async move {
-        n.fill(&n.log(topic(1)).await, 10, 900).await
-    });
+    drill.life(End::Kill, |n| async move { n.fill(&n.log(topic(1)).await, 10, 900).await });
     let old = ["a", "b"].map(|slot| {
         let path = drill.path(&format!("rings/1.{slot}"));
-        let bytes = drill
-            .world
-            .disk(common::NODE)
-            .read(&path)
-            .expect("a checkpoint");
+        let bytes = drill.world.disk(common::NODE).read(&path).expect("a checkpoint");
         (path, bytes)
     });
     // Laps enough that both checkpoints are new and the frames behind the old ones overwritten.
-    drill.life(End::Kill, |n| async move {
-        n.fill(&n.log(topic(1)).await, 250, 100 * KIB).await
-    });
+    drill.life(End::Kill, |n| async move { n.fill(&n.log(topic(1)).await, 250, 100 * KIB).await });
     for (path, bytes) in old {
         drill.world.disk(common::NODE).write(&path, 0, &bytes);
     }
     let words = drill.refused();
-    assert!(
-        words.contains("1.ring") && words.contains("frame"),
-        "{words}"
-    );
+    assert!(words.contains("1.ring") && words.contains("frame"), "{words}");
 }
 
 #[test]
@@ -155,17 +130,12 @@ fn commits_go_on_during_a_checkpoint_and_survive_a_cut_right_behind_it() {
     for seed in 0..20 {
         let drill = Drill::new(seed);
         let total = drill.life(End::PowerCut, move |n| async move {
-            let logs = [
-                n.log(topic(1)).await,
-                n.log(topic(2)).await,
-                n.log(topic(3)).await,
-            ];
+            let logs = [n.log(topic(1)).await, n.log(topic(2)).await, n.log(topic(3)).await];
             let was = n.store().counters().checkpoints;
             let mut total = 0;
             while n.store().counters().checkpoints < was + 1 + seed % 3 {
                 for log in &logs {
-                    n.append(log, &batch(log.flushed_end() as u64, 50 * KIB))
-                        .await;
+                    n.append(log, &batch(log.flushed_end() as u64, 50 * KIB)).await;
                 }
                 total += 1;
             }
@@ -195,8 +165,7 @@ fn nothing_is_lost_between_destage_syncfs_checkpoint_and_release() {
         drill.cut_after(End::PowerCut, ms(400 + seed * 31), move |n| async move {
             let log = n.log(topic(1)).await;
             loop {
-                n.append(&log, &batch(log.flushed_end() as u64, 150 * KIB))
-                    .await;
+                n.append(&log, &batch(log.flushed_end() as u64, 150 * KIB)).await;
                 count.set(log.flushed_end());
             }
         });
@@ -219,11 +188,7 @@ fn a_seal_that_is_cut_at_any_step_is_done_again() {
             ..Default::default()
         });
         drill.cut_after(
-            if seed % 3 == 0 {
-                End::Kill
-            } else {
-                End::PowerCut
-            },
+            if seed % 3 == 0 { End::Kill } else { End::PowerCut },
             ms(120 + seed * 5),
             |n| async move {
                 let log = n.log(topic(1)).await;
@@ -255,21 +220,13 @@ fn a_seal_that_is_cut_at_any_step_is_done_again() {
 fn a_delete_that_was_answered_stays_and_the_name_can_be_used_again() {
     for seed in 0..30 {
         let drill = Drill::new(seed);
-        let end = if seed % 2 == 0 {
-            End::Kill
-        } else {
-            End::PowerCut
-        };
+        let end = if seed % 2 == 0 { End::Kill } else { End::PowerCut };
         drill.life(end, |n| async move {
             let log = n.log(topic(1)).await;
             n.fill(&log, 40, 120 * KIB).await;
             assert!(n.store().delete(topic(1)).await.expect("delete"));
             // Another id, the same name, as a topic that is made anew has it.
-            let again = n
-                .store()
-                .create(topic(2), "t1", config())
-                .await
-                .expect("create");
+            let again = n.store().create(topic(2), "t1", config()).await.expect("create");
             n.fill(&again, 5, 3_000).await;
         });
         drill.life(End::PowerCut, |n| async move {
@@ -282,14 +239,8 @@ fn a_delete_that_was_answered_stays_and_the_name_can_be_used_again() {
             assert_eq!(n.store().log(topic(2)).expect("made").flushed_end(), 65);
         });
         let files = drill.world.disk(common::NODE).files();
-        let dead = files
-            .iter()
-            .filter(|f| f.to_string_lossy().contains("-delete"))
-            .count();
-        assert_eq!(
-            dead, 0,
-            "leftovers are unlinked by the next life: {files:?}"
-        );
+        let dead = files.iter().filter(|f| f.to_string_lossy().contains("-delete")).count();
+        assert_eq!(dead, 0, "leftovers are unlinked by the next life: {files:?}");
     }
 }
 
@@ -297,19 +248,13 @@ fn a_delete_that_was_answered_stays_and_the_name_can_be_used_again() {
 fn a_delete_that_is_cut_at_any_step_is_whole_or_not_there() {
     for seed in 0..40 {
         let drill = Drill::new(seed);
-        drill.world.set_faults(Faults {
-            name_delay: ms(1),
-            ..Default::default()
-        });
-        drill.life(End::Kill, |n| async move {
-            n.fill(&n.log(topic(1)).await, 30, 120 * KIB).await
-        });
+        drill.world.set_faults(Faults { name_delay: ms(1), ..Default::default() });
+        drill.life(
+            End::Kill,
+            |n| async move { n.fill(&n.log(topic(1)).await, 30, 120 * KIB).await },
+        );
         drill.cut_after(
-            if seed % 2 == 0 {
-                End::Kill
-            } else {
-                End::PowerCut
-            },
+            if seed % 2 == 0 { End::Kill } else { End::PowerCut },
             ms(20 + seed),
             |n| async move {
                 n.store().delete(topic(1)).await.expect("delete");
@@ -342,11 +287,7 @@ fn two_rings_become_one_and_two_again_and_every_partition_is_where_it_was() {
             drill.storage.rings = rings;
             // The change itself is cut once, and then done.
             drill.cut_after(
-                if seed % 2 == 0 {
-                    End::PowerCut
-                } else {
-                    End::Kill
-                },
+                if seed % 2 == 0 { End::PowerCut } else { End::Kill },
                 ms(3 + seed * 4),
                 |_| async {},
             );
@@ -355,8 +296,7 @@ fn two_rings_become_one_and_two_again_and_every_partition_is_where_it_was() {
                 for t in 1..=4 {
                     let log = n.log(topic(t)).await;
                     n.holds(&log, log.flushed_end(), 100 * KIB).await;
-                    n.append(&log, &batch(log.flushed_end() as u64, 100 * KIB))
-                        .await;
+                    n.append(&log, &batch(log.flushed_end() as u64, 100 * KIB)).await;
                 }
             });
         }
@@ -372,20 +312,18 @@ fn two_rings_become_one_and_two_again_and_every_partition_is_where_it_was() {
 fn a_kill_a_recovery_and_a_power_cut_soon_after_lose_nothing() {
     for seed in 0..30 {
         let drill = Drill::new(seed);
-        drill.life(End::Kill, |n| async move {
-            n.fill(&n.log(topic(1)).await, 30, 100 * KIB).await
-        });
-        drill.cut_after(
-            End::PowerCut,
-            Duration::from_micros(seed * 900),
-            |_| async {},
+        drill.life(
+            End::Kill,
+            |n| async move { n.fill(&n.log(topic(1)).await, 30, 100 * KIB).await },
         );
+        drill.cut_after(End::PowerCut, Duration::from_micros(seed * 900), |_| async {});
         drill.life(End::PowerCut, |n| async move {
             n.holds(&n.log(topic(1)).await, 30, 100 * KIB).await
         });
-        drill.life(End::Kill, |n| async move {
-            n.holds(&n.log(topic(1)).await, 30, 100 * KIB).await
-        });
+        drill.life(
+            End::Kill,
+            |n| async move { n.holds(&n.log(topic(1)).await, 30, 100 * KIB).await },
+        );
     }
 }
 
@@ -393,10 +331,7 @@ fn a_kill_a_recovery_and_a_power_cut_soon_after_lose_nothing() {
 fn a_retry_is_answered_when_its_original_is_flushed_and_not_before() {
     let drill = Drill::new(8);
     drill.life(End::Kill, |n| async move { drop(n.log(topic(1)).await) });
-    drill.world.set_faults(Faults {
-        flush_delay: ms(500),
-        ..Default::default()
-    });
+    drill.world.set_faults(Faults { flush_delay: ms(500), ..Default::default() });
     let answered = drill.start(|n| async move {
         let log = n.log(topic(1)).await;
         let bytes = produced(1, 900, Some((7, 0)));
@@ -415,19 +350,10 @@ fn a_retry_is_answered_when_its_original_is_flushed_and_not_before() {
     drill.life(End::Kill, |n| async move {
         let log = n.log(topic(1)).await;
         assert_eq!(log.flushed_end(), 1);
-        let again = log
-            .append_as_leader(&produced(1, 900, Some((7, 0))))
-            .await
-            .expect("append");
+        let again = log.append_as_leader(&produced(1, 900, Some((7, 0)))).await.expect("append");
         assert!(again.duplicate, "a producer is known after a crash");
         let gap = log.append_as_leader(&produced(2, 900, Some((7, 5)))).await;
-        assert!(matches!(
-            gap,
-            Err(AppendError::OutOfOrderSequence {
-                got: 5,
-                expected: 1
-            })
-        ));
+        assert!(matches!(gap, Err(AppendError::OutOfOrderSequence { got: 5, expected: 1 })));
     });
 }
 
@@ -466,10 +392,7 @@ fn idle_partitions_pin_nothing_while_the_ring_wraps_ten_times() {
         let store = n.store().clone();
         let all: Vec<_> = (0..many)
             .map(|index| {
-                let (store, id) = (
-                    store.clone(),
-                    rillway_log::PartitionId { index, ..topic(1) },
-                );
+                let (store, id) = (store.clone(), rillway_log::PartitionId { index, ..topic(1) });
                 n.rt.spawn(rillway_io::Class::Data, async move {
                     store.create(id, "t1", config()).await.map(|_| ())
                 })
@@ -480,8 +403,7 @@ fn idle_partitions_pin_nothing_while_the_ring_wraps_ten_times() {
         }
         let busy = store.log(topic(1)).expect("made");
         while n.store().counters().laps < 10 {
-            n.append(&busy, &batch(busy.flushed_end() as u64, 900 * KIB))
-                .await;
+            n.append(&busy, &batch(busy.flushed_end() as u64, 900 * KIB)).await;
         }
     });
     drill.life(End::Kill, move |n| async move {
@@ -495,33 +417,20 @@ fn idle_partitions_pin_nothing_while_the_ring_wraps_ten_times() {
 fn a_full_ring_is_backpressure_and_never_a_deadlock() {
     let mut drill = Drill::new(6);
     drill.store.undestaged_bytes = 64 << 20;
-    drill.world.set_faults(Faults {
-        syncfs_delay: ms(300),
-        ..Default::default()
-    });
+    drill.world.set_faults(Faults { syncfs_delay: ms(300), ..Default::default() });
     drill.life(End::PowerCut, |n| async move {
         let log = n.log(topic(1)).await;
         let mut receipts = Vec::new();
         for tag in 0..200 {
-            receipts.push(
-                log.append_as_leader(&batch(tag, 200 * KIB))
-                    .await
-                    .expect("append")
-                    .receipt,
-            );
+            receipts
+                .push(log.append_as_leader(&batch(tag, 200 * KIB)).await.expect("append").receipt);
         }
         for receipt in receipts {
             receipt.wait().await.expect("a receipt");
         }
-        assert!(
-            n.store().counters().backpressure_waits > 0,
-            "{:?}",
-            n.store().counters()
-        );
+        assert!(n.store().counters().backpressure_waits > 0, "{:?}", n.store().counters());
     });
-    drill.life(End::Kill, |n| async move {
-        n.holds(&n.log(topic(1)).await, 200, 200 * KIB).await
-    });
+    drill.life(End::Kill, |n| async move { n.holds(&n.log(topic(1)).await, 200, 200 * KIB).await });
 }
 
 #[test]
@@ -546,25 +455,16 @@ fn a_full_disk_refuses_appends_serves_reads_and_goes_on_when_it_is_freed() {
     });
     drill.world.disk(common::NODE).set_capacity(1 << 40);
     let used = (1u64 << 40) - drill.world.disk(common::NODE).available();
-    drill
-        .world
-        .disk(common::NODE)
-        .set_capacity(used + (2 << 20));
+    drill.world.disk(common::NODE).set_capacity(used + (2 << 20));
     let slot = drill.start(move |n| async move {
         let log = n.log(topic(1)).await;
         let refused = loop {
-            match log
-                .append_as_leader(&batch(log.flushed_end() as u64, 100 * KIB))
-                .await
-            {
+            match log.append_as_leader(&batch(log.flushed_end() as u64, 100 * KIB)).await {
                 Ok(appended) => appended.receipt.wait().await.expect("a receipt"),
                 Err(e) => break e,
             }
         };
-        assert!(
-            matches!(refused, AppendError::Log(Error::NoSpace { .. })),
-            "{refused}"
-        );
+        assert!(matches!(refused, AppendError::Log(Error::NoSpace { .. })), "{refused}");
         n.holds(&log, log.flushed_end(), 100 * KIB).await;
         while n.store().is_full() {
             n.rt.sleep(ms(200)).await;
@@ -579,41 +479,28 @@ fn a_full_disk_refuses_appends_serves_reads_and_goes_on_when_it_is_freed() {
         drill.world.death(common::NODE)
     );
     drill.world.disk(common::NODE).set_capacity(1 << 40);
-    drill
-        .world
-        .run_until(|| slot.borrow().is_some(), Duration::from_secs(60))
-        .expect("it goes on");
+    drill.world.run_until(|| slot.borrow().is_some(), Duration::from_secs(60)).expect("it goes on");
     drill.end(End::PowerCut);
     let end = slot.borrow().expect("set above");
     assert!(end > written);
-    drill.life(End::Kill, move |n| async move {
-        n.holds(&n.log(topic(1)).await, end, 100 * KIB).await
-    });
+    drill.life(
+        End::Kill,
+        move |n| async move { n.holds(&n.log(topic(1)).await, end, 100 * KIB).await },
+    );
 }
 
 #[test]
 fn a_start_on_a_disk_without_a_free_byte_succeeds_and_reads_are_served() {
     for seed in 0..12 {
         let drill = Drill::new(seed);
-        let end = if seed % 2 == 0 {
-            End::Kill
-        } else {
-            End::PowerCut
-        };
-        drill.life(end, |n| async move {
-            n.fill(&n.log(topic(1)).await, 25, 100 * KIB).await
-        });
+        let end = if seed % 2 == 0 { End::Kill } else { End::PowerCut };
+        drill.life(end, |n| async move { n.fill(&n.log(topic(1)).await, 25, 100 * KIB).await });
         drill.world.disk(common::NODE).set_capacity(1 << 40);
         let used = (1u64 << 40) - drill.world.disk(common::NODE).available();
         drill.world.disk(common::NODE).set_capacity(used);
         drill.life(End::PowerCut, |n| async move {
             n.holds(&n.log(topic(1)).await, 25, 100 * KIB).await;
-            assert!(
-                n.store()
-                    .delete(topic(1))
-                    .await
-                    .expect("a delete needs no room")
-            );
+            assert!(n.store().delete(topic(1)).await.expect("a delete needs no room"));
         });
     }
 }
@@ -625,10 +512,7 @@ fn retention_takes_whole_sealed_segments_and_their_files_are_gone() {
         let log = n.log(topic(1)).await;
         n.fill(&log, 60, 100 * KIB).await;
         n.rt.sleep(Duration::from_secs(3)).await;
-        log.configure(LogConfig {
-            retention_bytes: 2 << 20,
-            ..config()
-        });
+        log.configure(LogConfig { retention_bytes: 2 << 20, ..config() });
         n.store().enforce_retention().await.expect("retention");
         assert!(log.log_start() > 0);
         log.log_start()
@@ -638,10 +522,7 @@ fn retention_takes_whole_sealed_segments_and_their_files_are_gone() {
         assert_eq!((log.log_start(), log.flushed_end()), (start, 60));
         n.read(&log).await;
         let error = log.read(0, 1, true, 1 << 20).await.err();
-        assert!(matches!(
-            error,
-            Some(Error::OffsetOutOfRange { offset: 0, .. })
-        ));
+        assert!(matches!(error, Some(Error::OffsetOutOfRange { offset: 0, .. })));
         n.rt.sleep(Duration::from_secs(2)).await;
     });
     let first = Path::new(common::DIR).join("t1-0/00000000000000000000.log");
@@ -654,38 +535,26 @@ fn retention_takes_whole_sealed_segments_and_their_files_are_gone() {
 #[test]
 fn an_error_of_a_flush_ends_the_process_and_nothing_acknowledged_is_lost() {
     for (seed, faults) in [
-        Faults {
-            eio_on_write: Some(7),
-            ..Default::default()
-        },
-        Faults {
-            eio_on_flush: Some(9),
-            ..Default::default()
-        },
-        Faults {
-            eio_on_syncfs: Some(1),
-            ..Default::default()
-        },
-        Faults {
-            short_write: Some(11),
-            ..Default::default()
-        },
+        Faults { eio_on_write: Some(7), ..Default::default() },
+        Faults { eio_on_flush: Some(9), ..Default::default() },
+        Faults { eio_on_syncfs: Some(1), ..Default::default() },
+        Faults { short_write: Some(11), ..Default::default() },
     ]
     .into_iter()
     .enumerate()
     {
         for cut in [false, true] {
             let drill = Drill::new(seed as u64);
-            drill.life(End::Kill, |n| async move {
-                n.fill(&n.log(topic(1)).await, 3, 100 * KIB).await
-            });
+            drill.life(
+                End::Kill,
+                |n| async move { n.fill(&n.log(topic(1)).await, 3, 100 * KIB).await },
+            );
             let acknowledged = std::rc::Rc::new(std::cell::Cell::new(0));
             let count = std::rc::Rc::clone(&acknowledged);
             let _slot = drill.start(|n| async move {
                 let log = n.log(topic(1)).await;
                 loop {
-                    n.append(&log, &batch(log.flushed_end() as u64, 100 * KIB))
-                        .await;
+                    n.append(&log, &batch(log.flushed_end() as u64, 100 * KIB)).await;
                     count.set(log.flushed_end());
                 }
             });
@@ -696,16 +565,10 @@ fn an_error_of_a_flush_ends_the_process_and_nothing_acknowledged_is_lost() {
             drill.world.set_faults(faults.clone());
             drill
                 .world
-                .run_until(
-                    || !drill.world.is_running(common::NODE),
-                    Duration::from_secs(60),
-                )
+                .run_until(|| !drill.world.is_running(common::NODE), Duration::from_secs(60))
                 .expect("it dies");
             let words = drill.world.death(common::NODE).expect("of an error");
-            assert!(
-                words.contains("failed") && words.contains("dmesg"),
-                "{words}"
-            );
+            assert!(words.contains("failed") && words.contains("dmesg"), "{words}");
             drill.world.set_faults(Faults::default());
             if cut {
                 drill.world.power_cut(common::NODE);
@@ -721,4 +584,33 @@ fn an_error_of_a_flush_ends_the_process_and_nothing_acknowledged_is_lost() {
             });
         }
     }
+}
+
+#[test]
+fn a_reader_on_its_way_to_a_segment_that_retention_takes_does_not_refuse_the_partition() {
+    let drill = Drill::new(11);
+    drill.life(End::Kill, |n| async move {
+        let log = n.log(topic(1)).await;
+        n.fill(&log, 60, 100 * KIB).await;
+        n.rt.sleep(Duration::from_secs(3)).await;
+    });
+    // A new life has no file open and no tail of what is sealed: the first read has to go to the file.
+    drill.world.set_faults(Faults { name_delay: ms(5), ..Default::default() });
+    drill.life(End::Kill, |n| async move {
+        let log = n.log(topic(1)).await;
+        log.configure(LogConfig { retention_bytes: 2 << 20, ..config() });
+        for pause in 0..40 {
+            let (reader, rt) = (std::rc::Rc::clone(&log), n.rt.clone());
+            n.rt.spawn(rillway_io::Class::Data, async move {
+                rt.sleep(Duration::from_micros(250 * pause)).await;
+                let _ = reader.read(reader.log_start(), 1 << 20, true, 1 << 20).await;
+            })
+            .detach();
+        }
+        n.store().enforce_retention().await.expect("retention");
+        n.rt.sleep(Duration::from_secs(2)).await;
+        assert_eq!(log.refused(), None);
+        assert!(log.log_start() > 0);
+        n.read(&log).await;
+    });
 }

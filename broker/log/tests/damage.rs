@@ -20,15 +20,9 @@ struct Image {
 
 fn image(drill: &Drill) -> Image {
     let disk = drill.world.disk(NODE);
-    let current = disk
-        .read(&drill.path("rings/current"))
-        .expect("the list of rings");
+    let current = disk.read(&drill.path("rings/current")).expect("the list of rings");
     let current = String::from_utf8(current).expect("text");
-    let line = current
-        .lines()
-        .find(|l| l.starts_with("ring 1 "))
-        .expect("ring 1")
-        .to_owned();
+    let line = current.lines().find(|l| l.starts_with("ring 1 ")).expect("ring 1").to_owned();
     let salt = u64::from_str_radix(line.split(' ').nth(2).expect("a salt"), 16).expect("hex");
     let path = drill.path("rings/1.ring");
     let bytes = disk.read(&path).expect("a ring");
@@ -60,19 +54,14 @@ impl Image {
             ..last
         };
         let (bytes, _) = header.encode(self.salt);
-        (
-            position + last.frame_len(),
-            [bytes.to_vec(), payload.to_vec()].concat(),
-        )
+        (position + last.frame_len(), [bytes.to_vec(), payload.to_vec()].concat())
     }
 }
 
 /// Five batches, acknowledged, and then a kill.
 fn five(seed: u64) -> Drill {
     let drill = Drill::new(seed);
-    drill.life(End::Kill, |n| async move {
-        n.fill(&n.log(topic(1)).await, 5, 3_000).await
-    });
+    drill.life(End::Kill, |n| async move { n.fill(&n.log(topic(1)).await, 5, 3_000).await });
     drill
 }
 
@@ -86,9 +75,7 @@ fn has_five(drill: &Drill, torn: u64) {
         n.holds(&log, 5, 3_000).await;
         n.append(&log, &batch(5, 3_000)).await;
     });
-    drill.life(End::PowerCut, |n| async move {
-        n.holds(&n.log(topic(1)).await, 6, 3_000).await
-    });
+    drill.life(End::PowerCut, |n| async move { n.holds(&n.log(topic(1)).await, 6, 3_000).await });
 }
 
 #[test]
@@ -106,10 +93,7 @@ fn a_torn_header_is_dropped() {
     let drill = five(2);
     let image = image(&drill);
     let (position, frame) = image.next(&vec![3; 4 * BLOCK - FRAME_HEADER], 1);
-    drill
-        .world
-        .disk(NODE)
-        .write(&image.path, position + 512, &frame[512..]);
+    drill.world.disk(NODE).write(&image.path, position + 512, &frame[512..]);
     has_five(&drill, 0);
 }
 
@@ -137,10 +121,7 @@ fn a_rotten_frame_before_a_mark_is_refused_and_a_rotten_mark_costs_nothing() {
     let (data, ..) = found.frames[found.frames.len() - 2];
     drill.world.disk(NODE).flip(&found.path, data + 900, 3);
     let words = drill.refused();
-    assert!(
-        words.contains("corrupt") && words.contains("1.ring"),
-        "{words}"
-    );
+    assert!(words.contains("corrupt") && words.contains("1.ring"), "{words}");
     drill.world.disk(NODE).flip(&found.path, data + 900, 3);
     drill.world.disk(NODE).flip(&found.path, mark + 900, 3);
     has_five(&drill, 1);
@@ -201,10 +182,7 @@ fn extent(drill: &Drill, tear: bool) {
         bytes.extend_from_slice(&batch);
     }
     let length = bytes.len() / BLOCK * BLOCK;
-    let partition = PartitionRef {
-        id: topic(1),
-        generation: Generation(1),
-    };
+    let partition = PartitionRef { id: topic(1), generation: Generation(1) };
     let entry = Entry::Extent(ExtentEntry {
         partition,
         segment: 0,
@@ -216,10 +194,7 @@ fn extent(drill: &Drill, tear: bool) {
         tail: &bytes[length..],
     });
     let mut payload = entry.to_bytes();
-    payload.resize(
-        (FRAME_HEADER + payload.len()).next_multiple_of(BLOCK) - FRAME_HEADER,
-        0,
-    );
+    payload.resize((FRAME_HEADER + payload.len()).next_multiple_of(BLOCK) - FRAME_HEADER, 0);
     let (at, frame) = image.next(&payload, 1);
     let disk = drill.world.disk(NODE);
     let segment = drill.path("t1-0/00000000000000000000.log");
@@ -235,9 +210,7 @@ fn an_extent_whose_bytes_are_all_there_is_part_of_the_log() {
     let drill = five(6);
     extent(&drill, false);
     for end in [End::PowerCut, End::Kill] {
-        drill.life(end, |n| async move {
-            n.holds(&n.log(topic(1)).await, 20, 3_000).await
-        });
+        drill.life(end, |n| async move { n.holds(&n.log(topic(1)).await, 20, 3_000).await });
     }
 }
 
@@ -245,9 +218,7 @@ fn an_extent_whose_bytes_are_all_there_is_part_of_the_log() {
 fn a_frame_whose_extent_is_torn_is_dropped_whole() {
     let drill = five(7);
     extent(&drill, true);
-    drill.life(End::PowerCut, |n| async move {
-        n.holds(&n.log(topic(1)).await, 5, 3_000).await
-    });
+    drill.life(End::PowerCut, |n| async move { n.holds(&n.log(topic(1)).await, 5, 3_000).await });
     drill.life(End::Kill, |n| async move {
         let log = n.log(topic(1)).await;
         n.append(&log, &batch(5, 3_000)).await;

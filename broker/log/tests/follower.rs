@@ -20,7 +20,8 @@ fn offsets_and_epochs_of_the_leader_are_kept_over_a_crash() {
         drill.life(end, move |n| async move {
             let log = n.log(topic(1)).await;
             for (offset, epoch) in [(0, 4), (1, 4), (2, 7)] {
-                let appended = log.append_as_follower(&assigned(offset, epoch)).await.expect("continues");
+                let appended =
+                    log.append_as_follower(&assigned(offset, epoch)).await.expect("continues");
                 assert_eq!(appended.base_offset, offset);
                 appended.receipt.wait().await.expect("flushed");
             }
@@ -40,10 +41,19 @@ fn a_batch_that_leaves_a_hole_or_comes_from_an_older_leader_is_refused() {
     let drill = Drill::new(3);
     drill.life(End::Clean, |n| async move {
         let log = n.log(topic(1)).await;
-        log.append_as_follower(&assigned(0, 5)).await.expect("the first").receipt.wait().await.expect("flushed");
+        log.append_as_follower(&assigned(0, 5))
+            .await
+            .expect("the first")
+            .receipt
+            .wait()
+            .await
+            .expect("flushed");
         for (offset, epoch) in [(2, 5), (0, 5), (1, 4)] {
             let refused = log.append_as_follower(&assigned(offset, epoch)).await.err();
-            assert!(matches!(refused, Some(AppendError::NotTheNext { .. })), "{offset} {epoch}: {refused:?}");
+            assert!(
+                matches!(refused, Some(AppendError::NotTheNext { .. })),
+                "{offset} {epoch}: {refused:?}"
+            );
         }
         assert_eq!(log.flushed_end(), 1);
     });
@@ -54,7 +64,13 @@ fn a_life_that_leads_after_following_begins_a_new_epoch_with_its_first_append() 
     let drill = Drill::new(3);
     drill.life(End::PowerCut, |n| async move {
         let log = n.log(topic(1)).await;
-        log.append_as_follower(&assigned(0, 5)).await.expect("the first").receipt.wait().await.expect("flushed");
+        log.append_as_follower(&assigned(0, 5))
+            .await
+            .expect("the first")
+            .receipt
+            .wait()
+            .await
+            .expect("flushed");
     });
     drill.life(End::PowerCut, |n| async move {
         let log = n.log(topic(1)).await;

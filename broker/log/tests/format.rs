@@ -26,10 +26,7 @@ fn shown(title: &str) -> String {
 
 fn compare(title: &str, bytes: &[u8]) {
     let (page, code) = (shown(title), dump(bytes));
-    assert!(
-        page == code,
-        "FORMAT.md, example `{title}`: the code writes\n{code}"
-    );
+    assert!(page == code, "FORMAT.md, example `{title}`: the code writes\n{code}");
 }
 
 #[test]

@@ -43,15 +43,12 @@ fn what_was_written_is_there_after_a_power_cut() {
 fn many_laps_of_the_ring_lose_nothing() {
     let drill = Drill::new(7);
     for life in 1..=3 {
-        drill.life(
-            if life == 2 { End::Kill } else { End::PowerCut },
-            move |n| async move {
-                let log = n.log(topic(1)).await;
-                n.holds(&log, (life - 1) * 150, 100_000).await;
-                n.fill(&log, 150, 100_000).await;
-                n.holds(&log, life * 150, 100_000).await;
-                assert!(n.store().counters().laps > 0, "{:?}", n.store().counters());
-            },
-        );
+        drill.life(if life == 2 { End::Kill } else { End::PowerCut }, move |n| async move {
+            let log = n.log(topic(1)).await;
+            n.holds(&log, (life - 1) * 150, 100_000).await;
+            n.fill(&log, 150, 100_000).await;
+            n.holds(&log, life * 150, 100_000).await;
+            assert!(n.store().counters().laps > 0, "{:?}", n.store().counters());
+        });
     }
 }

@@ -67,7 +67,12 @@ impl Embedded {
         self.change(name, None, Some(expected)).await
     }
 
-    async fn change(&self, name: &str, topic: Option<&Topic>, expected: Option<&Topic>) -> Result<Arc<Image>> {
+    async fn change(
+        &self,
+        name: &str,
+        topic: Option<&Topic>,
+        expected: Option<&Topic>,
+    ) -> Result<Arc<Image>> {
         let _turn = self.turn.acquire(1).await;
         let known = self.image().topics.get(name).cloned();
         if known.as_deref() != expected {
@@ -77,7 +82,8 @@ impl Embedded {
         let value = topic.map(|t| serde_json::to_vec(t).expect("a topic is plain data"));
         let mut builder = BatchBuilder::new(Codec::None);
         builder.push(self.rt.wall_ms(), Some(name.as_bytes()), value.as_deref(), &[]);
-        let batch = builder.build().map_err(|e| Error::Corrupt { offset: -1, what: e.to_string() })?;
+        let batch =
+            builder.build().map_err(|e| Error::Corrupt { offset: -1, what: e.to_string() })?;
         let appended = self.log.append_as_leader(&batch).await?;
         let offset = appended.base_offset;
         appended.receipt.wait().await?;
@@ -117,20 +123,31 @@ impl Embedded {
         let mut image = Image::clone(&self.image());
         let mut offset = image.version.max(self.log.log_start());
         if image.version < self.log.log_start() {
-            let what = format!("the log starts at {}, the snapshot ends at {}", self.log.log_start(), image.version);
+            let what = format!(
+                "the log starts at {}, the snapshot ends at {}",
+                self.log.log_start(),
+                image.version
+            );
             return Err(Error::Corrupt { offset, what });
         }
         while offset < self.log.flushed_end() {
             let fetched = self.log.read(offset, READ_BYTES, true, READ_BYTES).await?;
             let bytes: Vec<u8> = fetched.chunks.iter().flat_map(|c| c.iter().copied()).collect();
             for batch in batches(&bytes) {
-                let bad = |e: rillway_wire::batch::BatchError| Error::Corrupt { offset, what: e.to_string() };
+                let bad = |e: rillway_wire::batch::BatchError| Error::Corrupt {
+                    offset,
+                    what: e.to_string(),
+                };
                 let batch = batch.map_err(bad)?;
                 if !batch.check_crc() {
-                    return Err(Error::Corrupt { offset, what: "the CRC of the batch does not fit".to_owned() });
+                    return Err(Error::Corrupt {
+                        offset,
+                        what: "the CRC of the batch does not fit".to_owned(),
+                    });
                 }
                 let codec = batch.codec().map_err(bad)?;
-                let payload = decompress(codec, batch.records(), SNAPSHOT_BYTES_MAX).map_err(bad)?;
+                let payload =
+                    decompress(codec, batch.records(), SNAPSHOT_BYTES_MAX).map_err(bad)?;
                 for record in records(&payload) {
                     let record = record.map_err(bad)?;
                     let at = batch.base_offset() + i64::from(record.offset_delta);

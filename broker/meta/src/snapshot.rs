@@ -19,7 +19,8 @@ struct Body {
 
 pub(crate) fn encode(image: &Image) -> Vec<u8> {
     let topics = image.topics.iter().map(|(name, t)| (name.clone(), Topic::clone(t))).collect();
-    let body = serde_json::to_string(&Body { version: image.version, topics }).expect("an image is plain data");
+    let body = serde_json::to_string(&Body { version: image.version, topics })
+        .expect("an image is plain data");
     let text = format!("{FIRST_LINE}\n{body}\n");
     let crc = crc32c::crc32c(text.as_bytes());
     format!("{text}crc {crc:08x}\n").into_bytes()
@@ -38,7 +39,8 @@ pub(crate) fn decode(path: &Path, bytes: &[u8]) -> Result<Image> {
     if first != FIRST_LINE {
         return Err(bad(format!("first line `{first}`, this build reads `{FIRST_LINE}`")));
     }
-    let body: Body = serde_json::from_str(lines.next().unwrap_or("")).map_err(|e| bad(e.to_string()))?;
+    let body: Body =
+        serde_json::from_str(lines.next().unwrap_or("")).map_err(|e| bad(e.to_string()))?;
     let topics = body.topics.into_iter().map(|(name, t)| (name, Arc::new(t))).collect();
     Ok(Image { version: body.version, topics })
 }

@@ -29,7 +29,9 @@ impl From<rillway_log::Error> for PartitionError {
     fn from(e: rillway_log::Error) -> Self {
         use rillway_log::Error as E;
         match e {
-            E::OffsetOutOfRange { offset, start, end } => PartitionError::OffsetOutOfRange { offset, start, end },
+            E::OffsetOutOfRange { offset, start, end } => {
+                PartitionError::OffsetOutOfRange { offset, start, end }
+            }
             E::NoSpace { .. } => PartitionError::DiskFull(e.to_string()),
             E::Closed => PartitionError::Stopping,
             E::Io(_)
@@ -48,7 +50,9 @@ impl From<rillway_log::AppendError> for PartitionError {
         use rillway_log::AppendError as E;
         match e {
             E::TooLarge { got, limit } => PartitionError::MessageTooLarge { got, limit },
-            E::OutOfOrderSequence { got, expected } => PartitionError::OutOfOrderSequence { got, expected },
+            E::OutOfOrderSequence { got, expected } => {
+                PartitionError::OutOfOrderSequence { got, expected }
+            }
             E::ProducerFenced { got, current } => PartitionError::ProducerFenced { got, current },
             E::NotTheNext { .. } => PartitionError::Refused(e.to_string()),
             E::Deleted => PartitionError::UnknownPartition,
@@ -66,7 +70,9 @@ pub enum TopicError {
     Unknown(String),
     #[error("invalid topic name: {0}")]
     InvalidName(String),
-    #[error("topic '{name}' collides with existing topic '{other}': '.' and '_' are the same in metric names")]
+    #[error(
+        "topic '{name}' collides with existing topic '{other}': '.' and '_' are the same in metric names"
+    )]
     Collides { name: String, other: String },
     #[error("number of partitions was {got}, must be 1 to {limit}")]
     InvalidPartitions { got: i32, limit: u32 },
@@ -90,9 +96,11 @@ impl From<rillway_meta::Error> for TopicError {
             | E::Append(rillway_log::AppendError::Log(rillway_log::Error::NoSpace { .. })) => {
                 TopicError::DiskFull(e.to_string())
             }
-            E::Log(_) | E::Append(_) | E::Corrupt { .. } | E::Snapshot { .. } | E::Conflict { .. } => {
-                TopicError::Failed(e.to_string())
-            }
+            E::Log(_)
+            | E::Append(_)
+            | E::Corrupt { .. }
+            | E::Snapshot { .. }
+            | E::Conflict { .. } => TopicError::Failed(e.to_string()),
         }
     }
 }

@@ -61,7 +61,14 @@ struct Left {
 
 impl FetchedPartition {
     fn failed(e: PartitionError) -> FetchedPartition {
-        FetchedPartition { result: Err(e), high_watermark: -1, log_start: -1, chunks: Vec::new(), bytes: 0, copied: 0 }
+        FetchedPartition {
+            result: Err(e),
+            high_watermark: -1,
+            log_start: -1,
+            chunks: Vec::new(),
+            bytes: 0,
+            copied: 0,
+        }
     }
 
     fn empty(log: &Log) -> FetchedPartition {
@@ -187,7 +194,11 @@ impl Shard {
                 log_start: c.log_start,
                 bytes: c.bytes.len(),
                 copied: c.bytes.len(),
-                chunks: if c.bytes.is_empty() { Vec::new() } else { vec![Chunk::copy_from(&c.bytes)] },
+                chunks: if c.bytes.is_empty() {
+                    Vec::new()
+                } else {
+                    vec![Chunk::copy_from(&c.bytes)]
+                },
             },
         }
     }
@@ -211,7 +222,13 @@ impl Shard {
     }
 
     /// Has the owners of partitions that are not here wake this request. `waiting` counts those that still wait.
-    fn watch_elsewhere(&self, spec: &FetchSpec, wake: &Rc<Notify>, waiting: &Rc<Cell<usize>>, wait: Duration) {
+    fn watch_elsewhere(
+        &self,
+        spec: &FetchSpec,
+        wake: &Rc<Notify>,
+        waiting: &Rc<Cell<usize>>,
+        wait: Duration,
+    ) {
         for p in &spec.partitions {
             let Ok(core) = self.owner_of(p.id) else { continue };
             if core == self.core() {
@@ -221,7 +238,8 @@ impl Shard {
             let (id, offset, shard) = (p.id, p.offset, self.clone());
             let (wake, waiting) = (Rc::downgrade(wake), Rc::clone(waiting));
             let task = self.inner.rt.spawn(Class::Data, async move {
-                let there = move |there: Shard| async move { there.wait_for_more(id, offset, wait).await };
+                let there =
+                    move |there: Shard| async move { there.wait_for_more(id, offset, wait).await };
                 shard.inner.mesh.call(core, there).await;
                 waiting.set(waiting.get() - 1);
                 if let Some(wake) = wake.upgrade() {
@@ -236,5 +254,8 @@ impl Shard {
 /// Waits for whichever is first.
 async fn either(a: impl Future<Output = ()>, b: impl Future<Output = ()>) {
     let (mut a, mut b) = (std::pin::pin!(a), std::pin::pin!(b));
-    std::future::poll_fn(|cx| if a.as_mut().poll(cx).is_ready() { Poll::Ready(()) } else { b.as_mut().poll(cx) }).await;
+    std::future::poll_fn(|cx| {
+        if a.as_mut().poll(cx).is_ready() { Poll::Ready(()) } else { b.as_mut().poll(cx) }
+    })
+    .await;
 }

@@ -28,16 +28,27 @@ pub struct OffsetAnswer {
 }
 
 impl Shard {
-    pub async fn offset(&self, id: PartitionId, query: OffsetQuery, leader_epoch: i32) -> Result<OffsetAnswer, PartitionError> {
+    pub async fn offset(
+        &self,
+        id: PartitionId,
+        query: OffsetQuery,
+        leader_epoch: i32,
+    ) -> Result<OffsetAnswer, PartitionError> {
         let core = self.owner_of(id)?;
         if core == self.core() {
             return self.own_offset(id, query, leader_epoch).await;
         }
-        let asked = move |shard: Shard| async move { shard.own_offset(id, query, leader_epoch).await };
+        let asked =
+            move |shard: Shard| async move { shard.own_offset(id, query, leader_epoch).await };
         self.inner.mesh.call(core, asked).await.unwrap_or(Err(PartitionError::Stopping))
     }
 
-    async fn own_offset(&self, id: PartitionId, query: OffsetQuery, leader_epoch: i32) -> Result<OffsetAnswer, PartitionError> {
+    async fn own_offset(
+        &self,
+        id: PartitionId,
+        query: OffsetQuery,
+        leader_epoch: i32,
+    ) -> Result<OffsetAnswer, PartitionError> {
         let log = self.own(id)?;
         check_epoch(&log, leader_epoch)?;
         let epoch = log.leader_epoch();
@@ -49,7 +60,11 @@ impl Shard {
             OffsetQuery::AtTime(timestamp) => log.offset_for_timestamp(timestamp).await?,
         };
         Ok(match found {
-            Some(f) => OffsetAnswer { offset: f.offset, timestamp: f.timestamp, leader_epoch: f.leader_epoch },
+            Some(f) => OffsetAnswer {
+                offset: f.offset,
+                timestamp: f.timestamp,
+                leader_epoch: f.leader_epoch,
+            },
             None => OffsetAnswer { offset: -1, timestamp: -1, leader_epoch: -1 },
         })
     }

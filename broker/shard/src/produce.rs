@@ -67,12 +67,20 @@ impl Shard {
                         }
                     }
                 });
-                if sent.await { Producing(State::There(answered)) } else { Producing(State::Failed(PartitionError::Stopping)) }
+                if sent.await {
+                    Producing(State::There(answered))
+                } else {
+                    Producing(State::Failed(PartitionError::Stopping))
+                }
             }
         }
     }
 
-    async fn append(&self, id: PartitionId, batch: &[u8]) -> Result<(Appended, i64), PartitionError> {
+    async fn append(
+        &self,
+        id: PartitionId,
+        batch: &[u8],
+    ) -> Result<(Appended, i64), PartitionError> {
         let log = self.own(id)?;
         let appended = log.append_as_leader(batch).await?;
         Ok((appended, log.log_start()))

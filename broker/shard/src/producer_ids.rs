@@ -16,7 +16,9 @@ impl Shard {
         let (next, end) = if next < end {
             (next, end)
         } else {
-            let reserve = |shard: Shard| async move { shard.inner.store.reserve_producer_ids(BLOCK).await.map_err(Into::into) };
+            let reserve = |shard: Shard| async move {
+                shard.inner.store.reserve_producer_ids(BLOCK).await.map_err(Into::into)
+            };
             let first = if inner.core == CONTROLLER {
                 reserve(self.clone()).await
             } else {

@@ -27,7 +27,8 @@ pub struct Start {
 /// A started core. Core 0 holds the directory's lock.
 pub async fn start(rt: &Runtime, start: Start) -> Result<(Shard, Option<Storage>), Error> {
     let core = rt.core();
-    let Start { port, storage: storage_options, store: store_options, options, rings, mut ring } = start;
+    let Start { port, storage: storage_options, store: store_options, options, rings, mut ring } =
+        start;
     let storage = if core == CONTROLLER {
         Some(hand_out(rt, &storage_options, &store_options, &rings).await?)
     } else {
@@ -99,8 +100,12 @@ async fn hand_out(
 
 impl Shard {
     async fn open_metadata(&self) -> Result<(), Error> {
-        let failed = |e: &dyn std::fmt::Display| Error::Partition { partition: "metadata".to_owned(), what: e.to_string() };
-        let meta = Embedded::open(&self.inner.rt, &self.inner.store).await.map_err(|e| failed(&e))?;
+        let failed = |e: &dyn std::fmt::Display| Error::Partition {
+            partition: "metadata".to_owned(),
+            what: e.to_string(),
+        };
+        let meta =
+            Embedded::open(&self.inner.rt, &self.inner.store).await.map_err(|e| failed(&e))?;
         let meta = Rc::new(meta);
         *self.inner.controller.borrow_mut() = Some(Rc::clone(&meta));
         self.publish(meta.image()).await;
@@ -108,7 +113,10 @@ impl Shard {
             let settings = match self.inner.options.defaults.with(&topic.configs) {
                 Ok(settings) => settings,
                 Err(what) => {
-                    tracing::error!(topic = topic.name, "{what}; its other settings and the defaults are used");
+                    tracing::error!(
+                        topic = topic.name,
+                        "{what}; its other settings and the defaults are used"
+                    );
                     self.inner.options.defaults
                 }
             };
@@ -116,7 +124,8 @@ impl Shard {
                 TopicState::Created => {}
                 TopicState::Creating => {
                     self.make_partitions(&topic, settings).await.map_err(|e| failed(&e))?;
-                    let created = rillway_meta::Topic { state: TopicState::Created, ..(*topic).clone() };
+                    let created =
+                        rillway_meta::Topic { state: TopicState::Created, ..(*topic).clone() };
                     meta.put(&created, Some(&topic)).await.map_err(|e| failed(&e))?;
                 }
                 TopicState::Deleting => {
@@ -138,7 +147,9 @@ impl Shard {
     async fn configure(&self, topic: TopicId, settings: crate::config::TopicSettings) {
         for core in 0..self.cores() {
             let configured = self.on(core, move |shard: Shard| async move {
-                for log in shard.inner.store.logs().into_iter().filter(|log| log.id().topic == topic) {
+                for log in
+                    shard.inner.store.logs().into_iter().filter(|log| log.id().topic == topic)
+                {
                     log.configure(settings.log);
                 }
             });
@@ -167,9 +178,13 @@ impl Shard {
             let strays = self.on(core, move |shard: Shard| async move {
                 let logs = shard.inner.store.logs();
                 let stray = |log: &&Rc<rillway_log::Log>| {
-                    log.id().topic != TopicId::METADATA && known.topic_by_id(log.id().topic).is_none()
+                    log.id().topic != TopicId::METADATA
+                        && known.topic_by_id(log.id().topic).is_none()
                 };
-                logs.iter().filter(stray).map(|log| format!("{}-{}", log.topic(), log.id().index)).collect::<Vec<_>>()
+                logs.iter()
+                    .filter(stray)
+                    .map(|log| format!("{}-{}", log.topic(), log.id().index))
+                    .collect::<Vec<_>>()
             });
             for stray in strays.await.unwrap_or_default() {
                 tracing::warn!(partition = stray, "kept: a ring has it and the metadata does not");

@@ -36,13 +36,20 @@ pub struct CreatedTopic {
     pub configs: Vec<(&'static str, String, bool)>,
 }
 
-fn effective(settings: &TopicSettings, given: &BTreeMap<String, String>) -> Vec<(&'static str, String, bool)> {
+fn effective(
+    settings: &TopicSettings,
+    given: &BTreeMap<String, String>,
+) -> Vec<(&'static str, String, bool)> {
     TOPIC_CONFIGS.iter().map(|c| (c.name, c.value(settings), given.contains_key(c.name))).collect()
 }
 
 impl Shard {
     /// Creates a topic, or only checks whether it could be. When it returns, every core shows it.
-    pub async fn create_topic(&self, new: NewTopic, validate_only: bool) -> Result<CreatedTopic, TopicError> {
+    pub async fn create_topic(
+        &self,
+        new: NewTopic,
+        validate_only: bool,
+    ) -> Result<CreatedTopic, TopicError> {
         if self.core() == CONTROLLER {
             return self.create_here(new, validate_only).await;
         }
@@ -64,7 +71,11 @@ impl Shard {
         Rc::clone(self.inner.controller.borrow().as_ref().expect("core 0 is the controller"))
     }
 
-    async fn create_here(&self, new: NewTopic, validate_only: bool) -> Result<CreatedTopic, TopicError> {
+    async fn create_here(
+        &self,
+        new: NewTopic,
+        validate_only: bool,
+    ) -> Result<CreatedTopic, TopicError> {
         let _turn = self.inner.topics.acquire(1).await;
         let meta = self.controller();
         let (partitions, settings) = self.check_new(&new, &meta.image())?;
@@ -75,7 +86,8 @@ impl Shard {
             state: TopicState::Creating,
             configs: new.configs.clone(),
         };
-        let created = CreatedTopic { id: topic.id, partitions, configs: effective(&settings, &new.configs) };
+        let created =
+            CreatedTopic { id: topic.id, partitions, configs: effective(&settings, &new.configs) };
         if validate_only {
             return Ok(created);
         }
@@ -102,7 +114,10 @@ impl Shard {
             meta.remove(&topic.name, topic).await.map_err(TopicError::from)
         };
         if let Err(e) = undone.await {
-            tracing::error!(topic = topic.name, "could not be taken back: {e}; the next start finishes it");
+            tracing::error!(
+                topic = topic.name,
+                "could not be taken back: {e}; the next start finishes it"
+            );
         }
     }
 
@@ -143,7 +158,11 @@ impl Shard {
     }
 
     /// Makes every partition of a topic that does not exist yet, each on the core that has the fewest.
-    pub(crate) async fn make_partitions(&self, topic: &Topic, settings: TopicSettings) -> Result<(), TopicError> {
+    pub(crate) async fn make_partitions(
+        &self,
+        topic: &Topic,
+        settings: TopicSettings,
+    ) -> Result<(), TopicError> {
         let mut counts = self.partitions_per_core().await?;
         let known = self.view();
         for index in 0..topic.partitions {
@@ -166,7 +185,9 @@ impl Shard {
     async fn partitions_per_core(&self) -> Result<Vec<usize>, TopicError> {
         let mut counts = Vec::new();
         for core in 0..self.cores() {
-            counts.push(self.on(core, |shard: Shard| async move { shard.inner.store.logs().len() }).await?);
+            counts.push(
+                self.on(core, |shard: Shard| async move { shard.inner.store.logs().len() }).await?,
+            );
         }
         Ok(counts)
     }
@@ -180,7 +201,10 @@ impl Shard {
                 }
                 Ok::<(), rillway_log::Error>(())
             };
-            self.on(core, move |shard| async move { dropped(shard).await.map_err(PartitionError::from) }).await??;
+            self.on(core, move |shard| async move {
+                dropped(shard).await.map_err(PartitionError::from)
+            })
+            .await??;
         }
         Ok(())
     }
@@ -239,7 +263,11 @@ impl Shard {
         if core == self.core() {
             return Ok(work(self.clone()).await);
         }
-        self.inner.mesh.call(core, work).await.ok_or_else(|| TopicError::Failed("the broker is stopping".to_owned()))
+        self.inner
+            .mesh
+            .call(core, work)
+            .await
+            .ok_or_else(|| TopicError::Failed("the broker is stopping".to_owned()))
     }
 }
 

@@ -94,7 +94,8 @@ where
     let ready = Rc::new(Cell::new(0));
     let serving = Rc::clone(&ready);
     let _node = world.start_node::<(), _, _>("broker", cores, move |rt| {
-        let (parts, options, serving) = (parts.take(rt.core()), options.clone(), Rc::clone(&serving));
+        let (parts, options, serving) =
+            (parts.take(rt.core()), options.clone(), Rc::clone(&serving));
         let stop = told.clone();
         async move {
             let core = start_core(&rt, parts, &options).await.expect("starts");
@@ -134,7 +135,11 @@ impl Client {
         self.conn.send(list).await.expect("sent");
     }
 
-    pub(crate) async fn send<'a>(&mut self, request: &impl RequestMessage<'a>, version: i16) -> i32 {
+    pub(crate) async fn send<'a>(
+        &mut self,
+        request: &impl RequestMessage<'a>,
+        version: i16,
+    ) -> i32 {
         self.correlation += 1;
         let frame = request.request_frame(version, self.correlation, Some("test"));
         self.raw(&frame.into_bytes().expect("requests have no holes")).await;
@@ -152,7 +157,10 @@ impl Client {
                     return Some(content);
                 }
             }
-            let received = self.rt.timeout(Duration::from_secs(60), self.conn.recv(&mut self.input, 1 << 20)).await;
+            let received = self
+                .rt
+                .timeout(Duration::from_secs(60), self.conn.recv(&mut self.input, 1 << 20))
+                .await;
             match received.expect("an answer, or the end, within a minute") {
                 Ok(0) | Err(_) => return None,
                 Ok(_) => {}
@@ -166,47 +174,85 @@ impl Client {
     }
 
     /// Sends and returns the answer's content behind its header, checked against the correlation id.
-    pub(crate) async fn call<'a, R: RequestMessage<'a>>(&mut self, request: &R, version: i16) -> Vec<u8> {
+    pub(crate) async fn call<'a, R: RequestMessage<'a>>(
+        &mut self,
+        request: &R,
+        version: i16,
+    ) -> Vec<u8> {
         let sent = self.send(request, version).await;
         let content = self.frame().await.expect("an answer");
-        let (header, body) = ResponseHeader::decode(&content, R::API, version).expect("a response header");
+        let (header, body) =
+            ResponseHeader::decode(&content, R::API, version).expect("a response header");
         assert_eq!(header.correlation_id, sent, "answers come in order");
         body.to_vec()
     }
 
     /// Creates a topic with `partitions` partitions.
     pub(crate) async fn create(&mut self, name: &str, partitions: i32) {
-        let topic = create_topics::Topic { name, num_partitions: partitions, replication_factor: 1, ..Default::default() };
-        let body = self.call(&create_topics::Request { topics: vec![topic].into(), ..Default::default() }, 5).await;
+        let topic = create_topics::Topic {
+            name,
+            num_partitions: partitions,
+            replication_factor: 1,
+            ..Default::default()
+        };
+        let body = self
+            .call(&create_topics::Request { topics: vec![topic].into(), ..Default::default() }, 5)
+            .await;
         let response: create_topics::Response<'_> = decode(&body, 5);
         let created = response.topics.first().expect("one topic");
         assert_eq!(created.error_code, ErrorCode::None, "{:?}", created.error_message);
     }
 
     /// Produces one batch with acks=all; its code and base offset.
-    pub(crate) async fn produce(&mut self, topic: &str, index: i32, batch: &[u8]) -> (ErrorCode, i64) {
+    pub(crate) async fn produce(
+        &mut self,
+        topic: &str,
+        index: i32,
+        batch: &[u8],
+    ) -> (ErrorCode, i64) {
         let body = self.call(&produce_request(topic, index, batch, -1), 7).await;
         let response: produce::Response<'_> = decode(&body, 7);
-        let answer = response.responses.first().expect("a topic").partition_responses.first().expect("a partition");
+        let answer = response
+            .responses
+            .first()
+            .expect("a topic")
+            .partition_responses
+            .first()
+            .expect("a partition");
         (answer.error_code, answer.base_offset)
     }
 
     /// Fetches one partition: code, high watermark, record bytes.
-    pub(crate) async fn fetch(&mut self, topic: &str, index: i32, offset: i64) -> (ErrorCode, i64, Vec<u8>) {
-        let body = self.call(&fetch_request(&[(topic, index, offset, 1 << 20)], 1 << 20, 0, 0), 11).await;
+    pub(crate) async fn fetch(
+        &mut self,
+        topic: &str,
+        index: i32,
+        offset: i64,
+    ) -> (ErrorCode, i64, Vec<u8>) {
+        let body =
+            self.call(&fetch_request(&[(topic, index, offset, 1 << 20)], 1 << 20, 0, 0), 11).await;
         let response: fetch::Response<'_> = decode(&body, 11);
-        let answer = response.responses.first().expect("a topic").partitions.first().expect("a partition");
+        let answer =
+            response.responses.first().expect("a topic").partitions.first().expect("a partition");
         (answer.error_code, answer.high_watermark, bytes(&answer.records))
     }
 
     /// Port of the node that leads a partition.
     pub(crate) async fn leader_port(&mut self, topic: &str, index: i32) -> u16 {
         let asked = metadata::TopicRequest { name: Some(topic), ..Default::default() };
-        let body = self.call(&metadata::Request { topics: Some(vec![asked].into()), ..Default::default() }, 5).await;
+        let body = self
+            .call(&metadata::Request { topics: Some(vec![asked].into()), ..Default::default() }, 5)
+            .await;
         let response: metadata::Response<'_> = decode(&body, 5);
         let found = response.topics.first().expect("a topic");
-        let leader = found.partitions.iter().find(|p| p.partition_index == index).expect("the partition").leader_id;
-        let node = response.brokers.iter().find(|b| b.node_id == leader).expect("the leader is a node");
+        let leader = found
+            .partitions
+            .iter()
+            .find(|p| p.partition_index == index)
+            .expect("the partition")
+            .leader_id;
+        let node =
+            response.brokers.iter().find(|b| b.node_id == leader).expect("the leader is a node");
         u16::try_from(node.port).expect("a port")
     }
 }
@@ -232,10 +278,20 @@ pub(crate) fn batch(values: &[&[u8]]) -> Vec<u8> {
     builder.build().expect("a batch")
 }
 
-pub(crate) fn produce_request<'a>(topic: &'a str, index: i32, batch: &'a [u8], acks: i16) -> produce::Request<'a> {
+pub(crate) fn produce_request<'a>(
+    topic: &'a str,
+    index: i32,
+    batch: &'a [u8],
+    acks: i16,
+) -> produce::Request<'a> {
     let partition = produce::Partition { index, records: Records::Bytes(batch) };
     let topic = produce::Topic { name: topic, partition_data: vec![partition].into() };
-    produce::Request { acks, timeout_ms: 1_000, topic_data: vec![topic].into(), ..Default::default() }
+    produce::Request {
+        acks,
+        timeout_ms: 1_000,
+        topic_data: vec![topic].into(),
+        ..Default::default()
+    }
 }
 
 /// Partitions as (topic, index, offset, partition_max_bytes), each in a topic entry of its own.
@@ -245,16 +301,25 @@ pub(crate) fn fetch_request<'a>(
     min_bytes: i32,
     max_wait_ms: i32,
 ) -> fetch::Request<'a> {
-    let topics = partitions.iter().map(|(topic, partition, fetch_offset, partition_max_bytes)| fetch::Topic {
-        topic,
-        partitions: vec![fetch::Partition {
-            partition: *partition,
-            fetch_offset: *fetch_offset,
-            partition_max_bytes: *partition_max_bytes,
+    let topics = partitions.iter().map(|(topic, partition, fetch_offset, partition_max_bytes)| {
+        fetch::Topic {
+            topic,
+            partitions: vec![fetch::Partition {
+                partition: *partition,
+                fetch_offset: *fetch_offset,
+                partition_max_bytes: *partition_max_bytes,
+                ..Default::default()
+            }]
+            .into(),
             ..Default::default()
-        }]
-        .into(),
-        ..Default::default()
+        }
     });
-    fetch::Request { replica_id: -1, max_wait_ms, min_bytes, max_bytes, topics: topics.collect(), ..Default::default() }
+    fetch::Request {
+        replica_id: -1,
+        max_wait_ms,
+        min_bytes,
+        max_bytes,
+        topics: topics.collect(),
+        ..Default::default()
+    }
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use rillway_wire::api::{api_versions, fetch, metadata};
 
 use crate::client::{
-    Client, batch, decode, fetch_request, options, produce_request, scenario, scenario_with, scenario_with_stop,
+    Client, batch, decode, fetch_request, options, produce_request, scenario, scenario_with,
+    scenario_with_stop,
 };
 
 #[test]

@@ -10,18 +10,28 @@ use crate::client::{Client, batch, bytes, decode, fetch_request, produce_request
 
 /// Offsets of the batches in an answer's partition: (base, next), and that the last one is whole.
 fn extents(records: &[u8]) -> Vec<(i64, i64)> {
-    batches(records).map(|b| b.expect("whole batches")).map(|b| (b.base_offset(), b.next_offset())).collect()
+    batches(records)
+        .map(|b| b.expect("whole batches"))
+        .map(|b| (b.base_offset(), b.next_offset()))
+        .collect()
 }
 
-async fn answers(client: &mut Client, request: &fetch::Request<'_>) -> Vec<(ErrorCode, i64, Vec<u8>)> {
+async fn answers(
+    client: &mut Client,
+    request: &fetch::Request<'_>,
+) -> Vec<(ErrorCode, i64, Vec<u8>)> {
     let body = client.call(request, 11).await;
     let response: fetch::Response<'_> = decode(&body, 11);
     assert_eq!(response.session_id, 0);
-    let partitions = response.responses.iter().flat_map(|t| t.partitions.iter().collect::<Vec<_>>());
+    let partitions =
+        response.responses.iter().flat_map(|t| t.partitions.iter().collect::<Vec<_>>());
     partitions
         .map(|p| {
             if p.error_code == ErrorCode::None {
-                assert_eq!(p.last_stable_offset, p.high_watermark, "without transactions they are the same");
+                assert_eq!(
+                    p.last_stable_offset, p.high_watermark,
+                    "without transactions they are the same"
+                );
             }
             assert_eq!(p.preferred_read_replica, -1);
             (p.error_code, p.high_watermark, bytes(&p.records))
@@ -74,10 +84,14 @@ fn a_long_poll_is_answered_by_data_or_at_its_end_and_not_before() {
         let mut client = Client::connect(&rt).await;
         client.create("t", 1).await;
         let before = rt.now();
-        let got = answers(&mut client, &fetch_request(&[("t", 0, 0, 1 << 20)], 1 << 20, 1, 500)).await;
+        let got =
+            answers(&mut client, &fetch_request(&[("t", 0, 0, 1 << 20)], 1 << 20, 1, 500)).await;
         let waited = rt.now() - before;
         assert_eq!((got[0].0, got[0].2.len()), (ErrorCode::None, 0));
-        assert!(waited >= Duration::from_millis(500) && waited < Duration::from_millis(700), "{waited:?}");
+        assert!(
+            waited >= Duration::from_millis(500) && waited < Duration::from_millis(700),
+            "{waited:?}"
+        );
 
         let mut producer = Client::connect(&rt).await;
         client.send(&fetch_request(&[("t", 0, 0, 1 << 20)], 1 << 20, 1, 60_000), 4).await;
@@ -86,7 +100,8 @@ fn a_long_poll_is_answered_by_data_or_at_its_end_and_not_before() {
         producer.produce("t", 0, &batch(&[b"x"])).await;
         let content = client.frame().await.expect("woken");
         let response: fetch::Response<'_> = decode(&content[4..], 4);
-        let records = bytes(&response.responses.first().unwrap().partitions.first().unwrap().records);
+        let records =
+            bytes(&response.responses.first().unwrap().partitions.first().unwrap().records);
         assert_eq!(extents(&records), [(0, 1)]);
         assert!(rt.now() - before < Duration::from_secs(1));
     });
@@ -131,7 +146,9 @@ fn every_served_version_is_answered_in_its_own_form() {
         client.produce("t", 0, &batch(&[b"a"])).await;
         for version in 4..=12 {
             for (topic, offset) in [("t", 0), ("t", 9), ("nowhere", 0)] {
-                let body = client.call(&fetch_request(&[(topic, 0, offset, 100)], 100, 0, 0), version).await;
+                let body = client
+                    .call(&fetch_request(&[(topic, 0, offset, 100)], 100, 0, 0), version)
+                    .await;
                 let response: fetch::Response<'_> = decode(&body, version);
                 assert_eq!(response.responses.len(), 1);
             }
@@ -147,9 +164,22 @@ fn stale_and_future_leader_epochs_are_told_apart() {
         client.send(&produce_request("t", 0, &batch(&[b"a"]), -1), 7).await;
         client.frame().await.expect("an answer");
         let with_epoch = |epoch| {
-            let partition = fetch::Partition { current_leader_epoch: epoch, partition_max_bytes: 100, ..Default::default() };
-            let topic = fetch::Topic { topic: "t", partitions: vec![partition].into(), ..Default::default() };
-            fetch::Request { replica_id: -1, max_bytes: 100, topics: vec![topic].into(), ..Default::default() }
+            let partition = fetch::Partition {
+                current_leader_epoch: epoch,
+                partition_max_bytes: 100,
+                ..Default::default()
+            };
+            let topic = fetch::Topic {
+                topic: "t",
+                partitions: vec![partition].into(),
+                ..Default::default()
+            };
+            fetch::Request {
+                replica_id: -1,
+                max_bytes: 100,
+                topics: vec![topic].into(),
+                ..Default::default()
+            }
         };
         assert_eq!(answers(&mut client, &with_epoch(0)).await[0].0, ErrorCode::None);
         assert_eq!(answers(&mut client, &with_epoch(-1)).await[0].0, ErrorCode::None);

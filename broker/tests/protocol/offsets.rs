@@ -1,7 +1,9 @@
 //! ListOffsets: ends, times, and the largest timestamp.
 
 use rillway_wire::ErrorCode;
-use rillway_wire::api::list_offsets::{EARLIEST, LATEST, MAX_TIMESTAMP, Partition, Request, Response, Topic};
+use rillway_wire::api::list_offsets::{
+    EARLIEST, LATEST, MAX_TIMESTAMP, Partition, Request, Response, Topic,
+};
 use rillway_wire::batch::{BatchBuilder, Codec};
 
 use crate::client::{Client, decode, scenario};
@@ -17,7 +19,12 @@ fn at_times(codec: Codec, times: &[i64]) -> Vec<u8> {
 async fn ask(client: &mut Client, timestamp: i64, version: i16) -> (ErrorCode, i64, i64) {
     let partition = Partition { timestamp, ..Default::default() };
     let topic = Topic { name: "t", partitions: vec![partition].into() };
-    let body = client.call(&Request { replica_id: -1, topics: vec![topic].into(), ..Default::default() }, version).await;
+    let body = client
+        .call(
+            &Request { replica_id: -1, topics: vec![topic].into(), ..Default::default() },
+            version,
+        )
+        .await;
     let response: Response<'_> = decode(&body, version);
     let p = response.topics.first().unwrap().partitions.first().unwrap();
     (p.error_code, p.offset, p.timestamp)
@@ -47,7 +54,10 @@ fn a_search_by_time_finds_the_first_record_inside_a_batch_whatever_its_codec() {
         }
         for i in 0..5 {
             let from = 1_000 * (i + 1);
-            assert_eq!(ask(&mut client, from + 5, 7).await, (ErrorCode::None, i * 3 + 1, from + 10));
+            assert_eq!(
+                ask(&mut client, from + 5, 7).await,
+                (ErrorCode::None, i * 3 + 1, from + 10)
+            );
             assert_eq!(ask(&mut client, from, 7).await, (ErrorCode::None, i * 3, from));
         }
         assert_eq!(ask(&mut client, 9_000, 7).await, (ErrorCode::None, -1, -1));
@@ -74,7 +84,10 @@ fn special_values_are_not_served_as_if_they_were_times() {
         let mut client = Client::connect(&rt).await;
         client.create("t", 1).await;
         for version in 1..=6 {
-            assert_eq!(ask(&mut client, MAX_TIMESTAMP, version).await.0, ErrorCode::UnsupportedVersion);
+            assert_eq!(
+                ask(&mut client, MAX_TIMESTAMP, version).await.0,
+                ErrorCode::UnsupportedVersion
+            );
             assert_eq!(ask(&mut client, LATEST, version).await.1, 0);
         }
         assert_eq!(ask(&mut client, -4, 7).await.0, ErrorCode::UnsupportedVersion);

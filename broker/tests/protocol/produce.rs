@@ -28,7 +28,11 @@ fn acks_0_gets_no_answer_and_the_next_request_does() {
         client.send(&produce_request("t", 0, &batch(&[b"a"]), 0), 7).await;
         let sent = client.send(&metadata::Request::default(), 1).await;
         let content = client.frame().await.expect("an answer");
-        assert_eq!(content[..4], sent.to_be_bytes(), "the first answer is that of the metadata request");
+        assert_eq!(
+            content[..4],
+            sent.to_be_bytes(),
+            "the first answer is that of the metadata request"
+        );
         assert_eq!(client.fetch("t", 0, 0).await.1, 1);
     });
 }
@@ -76,10 +80,13 @@ fn every_served_version_is_answered_in_its_own_form() {
         client.create("t", 1).await;
         for version in 3..=9 {
             for topic in ["t", "nowhere"] {
-                let body = client.call(&produce_request(topic, 0, &batch(&[b"a"]), -1), version).await;
+                let body =
+                    client.call(&produce_request(topic, 0, &batch(&[b"a"]), -1), version).await;
                 let response: produce::Response<'_> = decode(&body, version);
-                let answer = response.responses.first().unwrap().partition_responses.first().unwrap();
-                let want = if topic == "t" { ErrorCode::None } else { ErrorCode::UnknownTopicOrPartition };
+                let answer =
+                    response.responses.first().unwrap().partition_responses.first().unwrap();
+                let want =
+                    if topic == "t" { ErrorCode::None } else { ErrorCode::UnknownTopicOrPartition };
                 assert_eq!(answer.error_code, want, "version {version}");
             }
         }
@@ -163,9 +170,16 @@ fn a_retry_gets_its_first_offset_and_a_gap_is_refused() {
         let mut again = Client::connect(&rt).await;
         for sequence in 0..5 {
             let want = (ErrorCode::None, i64::from(sequence));
-            assert_eq!(again.produce("t", 0, &sequenced(id, 0, sequence)).await, want, "a retry over a new connection");
+            assert_eq!(
+                again.produce("t", 0, &sequenced(id, 0, sequence)).await,
+                want,
+                "a retry over a new connection"
+            );
         }
-        assert_eq!(again.produce("t", 0, &sequenced(id, 0, 7)).await.0, ErrorCode::OutOfOrderSequenceNumber);
+        assert_eq!(
+            again.produce("t", 0, &sequenced(id, 0, 7)).await.0,
+            ErrorCode::OutOfOrderSequenceNumber
+        );
         assert_eq!(again.produce("t", 0, &sequenced(id, 0, 5)).await, (ErrorCode::None, 5));
         assert_eq!(client.fetch("t", 0, 0).await.1, 6);
     });
@@ -179,12 +193,18 @@ fn after_one_failed_batch_the_pipelined_ones_behind_it_are_refused_until_it_come
         let id = producer_id(&mut client).await;
         assert_eq!(client.produce("t", 0, &sequenced(id, 0, 0)).await.0, ErrorCode::None);
         for sequence in 2..5 {
-            assert_eq!(client.produce("t", 0, &sequenced(id, 0, sequence)).await.0, ErrorCode::OutOfOrderSequenceNumber);
+            assert_eq!(
+                client.produce("t", 0, &sequenced(id, 0, sequence)).await.0,
+                ErrorCode::OutOfOrderSequenceNumber
+            );
         }
         // The other partition does not notice.
         assert_eq!(client.produce("t", 1, &sequenced(id, 0, 0)).await, (ErrorCode::None, 0));
         for sequence in 1..5 {
-            assert_eq!(client.produce("t", 0, &sequenced(id, 0, sequence)).await, (ErrorCode::None, i64::from(sequence)));
+            assert_eq!(
+                client.produce("t", 0, &sequenced(id, 0, sequence)).await,
+                (ErrorCode::None, i64::from(sequence))
+            );
         }
     });
 }
@@ -206,12 +226,17 @@ fn producer_ids_are_unique_over_the_cores() {
 fn a_transactional_id_gets_a_fatal_error_at_once() {
     scenario(1, |rt| async move {
         let mut client = Client::connect(&rt).await;
-        let request = init_producer_id::Request { transactional_id: Some("tx"), ..Default::default() };
+        let request =
+            init_producer_id::Request { transactional_id: Some("tx"), ..Default::default() };
         let body = client.call(&request, 4).await;
         let response: init_producer_id::Response = decode(&body, 4);
         assert_eq!(response.error_code, ErrorCode::TransactionalIdAuthorizationFailed);
         assert!(!response.error_code.is_retriable());
-        let request = find_coordinator::Request { key: "tx", key_type: find_coordinator::TRANSACTION, ..Default::default() };
+        let request = find_coordinator::Request {
+            key: "tx",
+            key_type: find_coordinator::TRANSACTION,
+            ..Default::default()
+        };
         let body = client.call(&request, 2).await;
         let response: find_coordinator::Response<'_> = decode(&body, 2);
         assert_eq!(response.error_code, ErrorCode::TransactionalIdAuthorizationFailed);
@@ -234,7 +259,8 @@ fn a_request_on_the_wrong_core_is_forwarded_and_stays_in_order() {
             for base in 0..20 {
                 let content = elsewhere.frame().await.expect("an answer");
                 let response: produce::Response<'_> = decode(&content[4..], 7);
-                let answer = response.responses.first().unwrap().partition_responses.first().unwrap();
+                let answer =
+                    response.responses.first().unwrap().partition_responses.first().unwrap();
                 assert_eq!((answer.error_code, answer.base_offset), (ErrorCode::None, base));
             }
             let mut owner = Client::connect_to(&rt, right).await;

@@ -10,8 +10,14 @@ fn topic(name: &str, partitions: i32) -> Topic<'_> {
     Topic { name, num_partitions: partitions, replication_factor: 1, ..Default::default() }
 }
 
-async fn create(client: &mut Client, topics: Vec<Topic<'_>>, validate_only: bool) -> Vec<(String, ErrorCode)> {
-    let body = client.call(&Request { topics: topics.into(), validate_only, ..Default::default() }, 7).await;
+async fn create(
+    client: &mut Client,
+    topics: Vec<Topic<'_>>,
+    validate_only: bool,
+) -> Vec<(String, ErrorCode)> {
+    let body = client
+        .call(&Request { topics: topics.into(), validate_only, ..Default::default() }, 7)
+        .await;
     let response: Response<'_> = decode(&body, 7);
     response.topics.iter().map(|t| (t.name.to_owned(), t.error_code)).collect()
 }
@@ -22,7 +28,9 @@ async fn create_one(client: &mut Client, topic: Topic<'_>) -> ErrorCode {
 
 async fn delete(client: &mut Client, name: &str) -> ErrorCode {
     let topic = delete_topics::Topic { name: Some(name), topic_id: Uuid::default() };
-    let body = client.call(&delete_topics::Request { topics: vec![topic].into(), ..Default::default() }, 6).await;
+    let body = client
+        .call(&delete_topics::Request { topics: vec![topic].into(), ..Default::default() }, 6)
+        .await;
     let response: delete_topics::Response<'_> = decode(&body, 6);
     response.responses.first().unwrap().error_code
 }
@@ -33,13 +41,21 @@ fn names_at_the_edge() {
         let mut client = Client::connect(&rt).await;
         let (longest, too_long) = ("x".repeat(249), "x".repeat(250));
         for bad in ["", ".", "..", "a/b", "a b", "ä", &too_long] {
-            assert_eq!(create_one(&mut client, topic(bad, 1)).await, ErrorCode::InvalidTopicException, "{bad:?}");
+            assert_eq!(
+                create_one(&mut client, topic(bad, 1)).await,
+                ErrorCode::InvalidTopicException,
+                "{bad:?}"
+            );
         }
         assert_eq!(create_one(&mut client, topic(&longest, 1)).await, ErrorCode::None);
         assert_eq!(client.produce(&longest, 0, &batch(&[b"a"])).await.0, ErrorCode::None);
         assert_eq!(delete(&mut client, &longest).await, ErrorCode::None);
         assert_eq!(create_one(&mut client, topic("a.b", 1)).await, ErrorCode::None);
-        assert_eq!(create_one(&mut client, topic("a_b", 1)).await, ErrorCode::InvalidTopicException, "it collides");
+        assert_eq!(
+            create_one(&mut client, topic("a_b", 1)).await,
+            ErrorCode::InvalidTopicException,
+            "it collides"
+        );
         assert_eq!(create_one(&mut client, topic("A.b", 1)).await, ErrorCode::None, "case matters");
     });
 }
@@ -57,8 +73,14 @@ fn numbers_and_assignments() {
             assignments: vec![Assignment { partition_index: 0, broker_ids: brokers.into() }].into(),
             ..topic("t", 1)
         };
-        assert_eq!(create_one(&mut client, assigned(vec![1000, 1001])).await, ErrorCode::InvalidReplicaAssignment);
-        assert_eq!(create_one(&mut client, assigned(vec![7])).await, ErrorCode::InvalidReplicaAssignment);
+        assert_eq!(
+            create_one(&mut client, assigned(vec![1000, 1001])).await,
+            ErrorCode::InvalidReplicaAssignment
+        );
+        assert_eq!(
+            create_one(&mut client, assigned(vec![7])).await,
+            ErrorCode::InvalidReplicaAssignment
+        );
         assert_eq!(create_one(&mut client, assigned(vec![1001])).await, ErrorCode::None);
     });
 }
@@ -73,13 +95,22 @@ fn defaults_are_taken_and_reported() {
             configs: vec![Config { name: "retention.ms", value: Some("5000") }].into(),
             ..topic("t", -1)
         };
-        let body = client.call(&Request { topics: vec![asked].into(), ..Default::default() }, 7).await;
+        let body =
+            client.call(&Request { topics: vec![asked].into(), ..Default::default() }, 7).await;
         let response: Response<'_> = decode(&body, 7);
         let created = response.topics.first().unwrap();
-        assert_eq!((created.error_code, created.num_partitions, created.replication_factor), (ErrorCode::None, 2, 1));
+        assert_eq!(
+            (created.error_code, created.num_partitions, created.replication_factor),
+            (ErrorCode::None, 2, 1)
+        );
         assert!(!created.topic_id.is_zero());
         let configs = created.configs.expect("effective settings");
-        let value = |name| configs.iter().find(|c| c.name == name).map(|c| (c.value.unwrap_or("").to_owned(), c.config_source));
+        let value = |name| {
+            configs
+                .iter()
+                .find(|c| c.name == name)
+                .map(|c| (c.value.unwrap_or("").to_owned(), c.config_source))
+        };
         assert_eq!(value("retention.ms"), Some(("5000".to_owned(), 1)));
         assert_eq!(value("segment.bytes"), Some(((1 << 30).to_string(), 5)));
     });
@@ -99,7 +130,11 @@ fn bad_settings_are_refused_by_name_and_nothing_is_created() {
             ("retention.ms", None),
         ] {
             let asked = Topic { configs: vec![Config { name, value }].into(), ..topic("t", 1) };
-            assert_eq!(create_one(&mut client, asked).await, ErrorCode::InvalidConfig, "{name}={value:?}");
+            assert_eq!(
+                create_one(&mut client, asked).await,
+                ErrorCode::InvalidConfig,
+                "{name}={value:?}"
+            );
         }
         assert_eq!(create_one(&mut client, topic("t", 1)).await, ErrorCode::None);
     });
@@ -110,11 +145,22 @@ fn existing_names_and_names_that_come_twice_are_refused_and_the_others_created()
     scenario(1, |rt| async move {
         let mut client = Client::connect(&rt).await;
         assert_eq!(create(&mut client, vec![topic("t", 1)], true).await[0].1, ErrorCode::None);
-        assert_eq!(create_one(&mut client, topic("t", 1)).await, ErrorCode::None, "validate_only created nothing");
-        assert_eq!(create(&mut client, vec![topic("t", 1)], true).await[0].1, ErrorCode::TopicAlreadyExists);
-        let mut got = create(&mut client, vec![topic("u", 1), topic("v", 1), topic("u", 1)], false).await;
+        assert_eq!(
+            create_one(&mut client, topic("t", 1)).await,
+            ErrorCode::None,
+            "validate_only created nothing"
+        );
+        assert_eq!(
+            create(&mut client, vec![topic("t", 1)], true).await[0].1,
+            ErrorCode::TopicAlreadyExists
+        );
+        let mut got =
+            create(&mut client, vec![topic("u", 1), topic("v", 1), topic("u", 1)], false).await;
         got.sort_unstable();
-        assert_eq!(got, [("u".to_owned(), ErrorCode::InvalidRequest), ("v".to_owned(), ErrorCode::None)]);
+        assert_eq!(
+            got,
+            [("u".to_owned(), ErrorCode::InvalidRequest), ("v".to_owned(), ErrorCode::None)]
+        );
     });
 }
 
@@ -126,7 +172,11 @@ fn after_a_delete_the_name_is_free_at_once_and_the_new_topic_is_empty() {
             client.create("t", 3).await;
             for index in 0..3 {
                 let want = (ErrorCode::None, 0);
-                assert_eq!(client.produce("t", index, &batch(&[b"a", b"b"])).await, want, "round {round}");
+                assert_eq!(
+                    client.produce("t", index, &batch(&[b"a", b"b"])).await,
+                    want,
+                    "round {round}"
+                );
             }
             assert_eq!(delete(&mut client, "t").await, ErrorCode::None);
             assert_eq!(client.fetch("t", 0, 0).await.0, ErrorCode::UnknownTopicOrPartition);

@@ -50,12 +50,10 @@ impl Core {
     }
 
     fn decode<'a, R: Message<'a>>(&mut self, link: LinkId, answer: &'a Answered) -> Result<R> {
-        answer
-            .decode()
-            .map_err(|source| match self.peers.link(link) {
-                Some(open) => open.decode_error(R::API.name(), source),
-                None => Error::Closed,
-            })
+        answer.decode().map_err(|source| match self.peers.link(link) {
+            Some(open) => open.decode_error(R::API.name(), source),
+            None => Error::Closed,
+        })
     }
 
     fn metadata_answered(&mut self, link: LinkId, answer: &Answered, now: Duration) -> Result<()> {
@@ -81,11 +79,7 @@ impl Core {
         }
         producer.unidentified(now);
         let doing = "asking for a producer id".to_string();
-        let error = Error::Broker {
-            doing,
-            code,
-            message: None,
-        };
+        let error = Error::Broker { doing, code, message: None };
         if code.is_retriable() {
             self.last_error = Some(error);
         } else {
@@ -109,11 +103,8 @@ impl Core {
         let mut left_out = None;
         for sent in sent {
             let topic = answer.responses.iter().find(|t| t.name == &*sent.at.topic);
-            let part = topic.and_then(|t| {
-                t.partition_responses
-                    .iter()
-                    .find(|p| p.index == sent.at.partition)
-            });
+            let part = topic
+                .and_then(|t| t.partition_responses.iter().find(|p| p.index == sent.at.partition));
             match part {
                 Some(part) => refresh |= producer.answered(sent, &part, now),
                 None => {
@@ -142,21 +133,14 @@ impl Core {
         if answer.error_code != ErrorCode::None {
             let doing = "fetching".to_string();
             let code = answer.error_code;
-            return Err(Error::Broker {
-                doing,
-                code,
-                message: None,
-            });
+            return Err(Error::Broker { doing, code, message: None });
         }
         let mut refresh = false;
         let mut left_out = None;
         for (at, from) in asked {
             let topic = answer.responses.iter().find(|t| t.topic == &*at.topic);
-            let part = topic.and_then(|t| {
-                t.partitions
-                    .iter()
-                    .find(|p| p.partition_index == at.partition)
-            });
+            let part =
+                topic.and_then(|t| t.partitions.iter().find(|p| p.partition_index == at.partition));
             let Some(part) = part else {
                 left_out = Some(at.to_string());
                 fetcher.lost(at, now);
@@ -218,9 +202,5 @@ fn complete(api: ApiKey, left_out: Option<String>) -> Result<()> {
 
 /// The same bytes, as a part of the frame that owns them.
 fn slice(frame: &Bytes, part: &[u8]) -> Bytes {
-    if part.is_empty() {
-        Bytes::new()
-    } else {
-        frame.slice_ref(part)
-    }
+    if part.is_empty() { Bytes::new() } else { frame.slice_ref(part) }
 }

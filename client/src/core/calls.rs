@@ -106,20 +106,13 @@ impl Calls {
         let id = CallId(self.next);
         self.next += 1;
         let offsets = match &call {
-            Call::ListOffsets { partitions, .. } => partitions
-                .iter()
-                .map(|at| (at.clone(), Offset::Unknown))
-                .collect(),
+            Call::ListOffsets { partitions, .. } => {
+                partitions.iter().map(|at| (at.clone(), Offset::Unknown)).collect()
+            }
             Call::Topics(_) | Call::CreateTopic(_) | Call::DeleteTopic(_) => BTreeMap::new(),
         };
-        let pending = Pending {
-            call,
-            deadline,
-            not_before: Duration::ZERO,
-            asked: 0,
-            offsets,
-            last: None,
-        };
+        let pending =
+            Pending { call, deadline, not_before: Duration::ZERO, asked: 0, offsets, last: None };
         self.pending.insert(id, pending);
         self.finish_offsets(id);
         id
@@ -127,10 +120,7 @@ impl Calls {
 
     /// The calls that have something to ask now.
     pub(super) fn due(&self, now: Duration) -> Vec<CallId> {
-        let due = self
-            .pending
-            .iter()
-            .filter(|(_, p)| p.not_before <= now && p.has_question());
+        let due = self.pending.iter().filter(|(_, p)| p.not_before <= now && p.has_question());
         due.map(|(id, _)| *id).collect()
     }
 
@@ -207,10 +197,7 @@ impl Calls {
     /// When something becomes due by time alone.
     pub(super) fn next_timer(&self, now: Duration) -> Option<Duration> {
         let pending = self.pending.values();
-        pending
-            .flat_map(|p| [p.deadline, p.not_before])
-            .filter(|at| *at > now)
-            .min()
+        pending.flat_map(|p| [p.deadline, p.not_before]).filter(|at| *at > now).min()
     }
 
     /// The answer to a Metadata request of [`Call::Topics`].
@@ -227,17 +214,8 @@ impl Calls {
         answer: &create_topics::Response<'_>,
         retry_at: Duration,
     ) {
-        let outcome = answer
-            .topics
-            .first()
-            .map(|t| (t.error_code, t.error_message));
-        self.topic_changed(
-            id,
-            ApiKey::CreateTopics,
-            outcome,
-            CallAnswer::Created,
-            retry_at,
-        );
+        let outcome = answer.topics.first().map(|t| (t.error_code, t.error_message));
+        self.topic_changed(id, ApiKey::CreateTopics, outcome, CallAnswer::Created, retry_at);
     }
 
     /// The answer to DeleteTopics.
@@ -247,17 +225,8 @@ impl Calls {
         answer: &delete_topics::Response<'_>,
         retry_at: Duration,
     ) {
-        let outcome = answer
-            .responses
-            .first()
-            .map(|t| (t.error_code, t.error_message));
-        self.topic_changed(
-            id,
-            ApiKey::DeleteTopics,
-            outcome,
-            CallAnswer::Deleted,
-            retry_at,
-        );
+        let outcome = answer.responses.first().map(|t| (t.error_code, t.error_message));
+        self.topic_changed(id, ApiKey::DeleteTopics, outcome, CallAnswer::Deleted, retry_at);
     }
 
     fn topic_changed(
@@ -304,28 +273,18 @@ impl Calls {
         let mut refresh = false;
         for at in asked {
             let topic = answer.topics.iter().find(|t| t.name == &*at.topic);
-            let part = topic.and_then(|t| {
-                t.partitions
-                    .iter()
-                    .find(|p| p.partition_index == at.partition)
-            });
+            let part =
+                topic.and_then(|t| t.partitions.iter().find(|p| p.partition_index == at.partition));
             let doing = || format!("asking for an offset of {at}");
             let error = match part {
                 Some(part) if part.error_code == ErrorCode::None => {
-                    pending
-                        .offsets
-                        .insert(at.clone(), Offset::Known(part.offset));
+                    pending.offsets.insert(at.clone(), Offset::Known(part.offset));
                     continue;
                 }
-                Some(part) => Error::Broker {
-                    doing: doing(),
-                    code: part.error_code,
-                    message: None,
-                },
-                None => Error::Incomplete {
-                    api: ApiKey::ListOffsets,
-                    what: at.to_string(),
-                },
+                Some(part) => {
+                    Error::Broker { doing: doing(), code: part.error_code, message: None }
+                }
+                None => Error::Incomplete { api: ApiKey::ListOffsets, what: at.to_string() },
             };
             if error.code().is_some_and(ErrorCode::is_retriable) {
                 pending.offsets.insert(at.clone(), Offset::Unknown);
@@ -369,10 +328,7 @@ impl Pending {
 
     /// The partitions of ListOffsets that nobody was asked about.
     pub(super) fn unknown(&self) -> impl Iterator<Item = &TopicPartition> {
-        let unknown = self
-            .offsets
-            .iter()
-            .filter(|(_, offset)| **offset == Offset::Unknown);
+        let unknown = self.offsets.iter().filter(|(_, offset)| **offset == Offset::Unknown);
         unknown.map(|(at, _)| at)
     }
 
@@ -404,10 +360,7 @@ impl NewTopic {
         let configs: Array<'_, _> = self
             .configs
             .iter()
-            .map(|(name, value)| create_topics::Config {
-                name,
-                value: Some(value),
-            })
+            .map(|(name, value)| create_topics::Config { name, value: Some(value) })
             .collect();
         create_topics::Topic {
             name: &self.name,

@@ -91,13 +91,8 @@ impl Fetcher {
     pub(super) fn assign(&mut self, at: TopicPartition, offset: i64) {
         self.drop_ready(&at);
         let max_bytes = self.config.partition_bytes;
-        let assigned = Assigned {
-            next: offset,
-            busy: false,
-            not_before: Duration::ZERO,
-            max_bytes,
-            turn: 0,
-        };
+        let assigned =
+            Assigned { next: offset, busy: false, not_before: Duration::ZERO, max_bytes, turn: 0 };
         self.partitions.insert(at, assigned);
     }
 
@@ -175,10 +170,8 @@ impl Fetcher {
         let code = answer.error_code;
         if code != ErrorCode::None {
             // Kafka's client, too, takes these as news about the leader, though they are not marked as retriable.
-            let fenced = matches!(
-                code,
-                ErrorCode::FencedLeaderEpoch | ErrorCode::UnknownLeaderEpoch
-            );
+            let fenced =
+                matches!(code, ErrorCode::FencedLeaderEpoch | ErrorCode::UnknownLeaderEpoch);
             if code.is_retriable() || fenced {
                 assigned.not_before = now.saturating_add(self.backoff);
                 return true;
@@ -199,29 +192,14 @@ impl Fetcher {
                 self.buffered += whole;
                 let high_watermark = answer.high_watermark;
                 let batches = records.slice(..whole);
-                let data = FetchedData {
-                    batches,
-                    from,
-                    next,
-                    high_watermark,
-                };
-                self.ready.push_back(Fetched {
-                    at: at.clone(),
-                    result: Ok(data),
-                });
+                let data = FetchedData { batches, from, next, high_watermark };
+                self.ready.push_back(Fetched { at: at.clone(), result: Ok(data) });
             }
             Ok(Outcome::TooSmall) => {
                 let limit = i32::try_from(max_frame / 2).unwrap_or(i32::MAX);
                 if assigned.max_bytes >= limit {
                     let have = records.len();
-                    self.fail_batch(
-                        at,
-                        from,
-                        BatchError::Truncated {
-                            need: have + 1,
-                            have,
-                        },
-                    );
+                    self.fail_batch(at, from, BatchError::Truncated { need: have + 1, have });
                 } else {
                     assigned.max_bytes = assigned.max_bytes.saturating_mul(2).min(limit);
                 }
@@ -232,21 +210,14 @@ impl Fetcher {
     }
 
     fn fail_batch(&mut self, at: &TopicPartition, offset: i64, source: BatchError) {
-        let error = Error::Batch {
-            topic: at.topic.to_string(),
-            partition: at.partition,
-            offset,
-            source,
-        };
+        let error =
+            Error::Batch { topic: at.topic.to_string(), partition: at.partition, offset, source };
         self.fail(at, error);
     }
 
     fn fail(&mut self, at: &TopicPartition, error: Error) {
         self.partitions.remove(at);
-        self.ready.push_back(Fetched {
-            at: at.clone(),
-            result: Err(error),
-        });
+        self.ready.push_back(Fetched { at: at.clone(), result: Err(error) });
     }
 
     /// When something becomes due by time alone.
@@ -313,10 +284,7 @@ mod tests {
         let at = TopicPartition::new("t", 0);
         let asked = fetcher.ask(std::slice::from_ref(&at));
         assert_eq!(asked[0].1, from);
-        let part = fetch::PartitionResponse {
-            records: Records::Null,
-            ..Default::default()
-        };
+        let part = fetch::PartitionResponse { records: Records::Null, ..Default::default() };
         fetcher.answered(&at, from, &part, records.into(), 1 << 20, Duration::ZERO);
     }
 
@@ -332,15 +300,8 @@ mod tests {
         let mut records = [batch(10), batch(12), batch(14)].concat();
         records.truncate(records.len() - 1);
         answer(&mut fetcher, 11, records);
-        let data = fetcher
-            .take()
-            .expect("an answer")
-            .result
-            .expect("two batches");
-        assert_eq!(
-            (data.from, data.next, data.batches.len()),
-            (11, 14, 2 * batch(0).len())
-        );
+        let data = fetcher.take().expect("an answer").result.expect("two batches");
+        assert_eq!((data.from, data.next, data.batches.len()), (11, 14, 2 * batch(0).len()));
     }
 
     #[test]
@@ -350,20 +311,9 @@ mod tests {
         let last = records.len() - 1;
         records[last] ^= 1;
         answer(&mut fetcher, 10, records);
-        let error = fetcher
-            .take()
-            .expect("an answer")
-            .result
-            .expect_err("damage");
+        let error = fetcher.take().expect("an answer").result.expect_err("damage");
         assert!(
-            matches!(
-                error,
-                Error::Batch {
-                    offset: 12,
-                    source: BatchError::Crc { .. },
-                    ..
-                }
-            ),
+            matches!(error, Error::Batch { offset: 12, source: BatchError::Crc { .. }, .. }),
             "{error}"
         );
         assert!(fetcher.due(Duration::MAX).is_empty());
@@ -380,10 +330,7 @@ mod tests {
     fn a_batch_that_did_not_fit_is_asked_for_with_twice_the_size() {
         let mut fetcher = fetcher(0);
         let size = fetcher.config.partition_bytes;
-        fetcher
-            .partitions
-            .values_mut()
-            .for_each(|a| a.max_bytes = 50);
+        fetcher.partitions.values_mut().for_each(|a| a.max_bytes = 50);
         answer(&mut fetcher, 0, batch(0)[..50].to_vec());
         assert!(!fetcher.has_ready());
         let asked = fetcher.ask(&[TopicPartition::new("t", 0)]);

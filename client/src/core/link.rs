@@ -210,16 +210,9 @@ impl<P> Link<P> {
             }
         };
         let Some(purpose) = due.purpose else {
-            return self
-                .versions_answered(&frame[body..], due.version)
-                .map(Some);
+            return self.versions_answered(&frame[body..], due.version).map(Some);
         };
-        Ok(Some(Received::Answer(Answer {
-            version: due.version,
-            frame,
-            body,
-            purpose,
-        })))
+        Ok(Some(Received::Answer(Answer { version: due.version, frame, body, purpose })))
     }
 
     /// Where the body starts.
@@ -256,27 +249,17 @@ impl<P> Link<P> {
 
     /// For answers that the owner could not decode.
     pub(super) fn decode_error(&self, api: &'static str, source: DecodeError) -> Error {
-        Error::Decode {
-            address: self.address.clone(),
-            api,
-            source,
-        }
+        Error::Decode { address: self.address.clone(), api, source }
     }
 
     fn correlation_error(&self, got: i32, expected: Option<i32>) -> Error {
-        Error::Correlation {
-            address: self.address.clone(),
-            got,
-            expected,
-        }
+        Error::Correlation { address: self.address.clone(), got, expected }
     }
 }
 
 /// The number in front of an answer that nobody asked for; -1 when there is none.
 fn correlation_id(frame: &[u8]) -> i32 {
-    frame
-        .first_chunk::<4>()
-        .map_or(-1, |bytes| i32::from_be_bytes(*bytes))
+    frame.first_chunk::<4>().map_or(-1, |bytes| i32::from_be_bytes(*bytes))
 }
 
 impl<P> Answer<P> {

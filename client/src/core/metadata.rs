@@ -54,9 +54,7 @@ impl Metadata {
 
     /// Whether to ask now.
     pub(super) fn is_due(&self, now: Duration, max_age: Duration) -> bool {
-        let old = self
-            .updated
-            .is_some_and(|at| now >= at.saturating_add(max_age));
+        let old = self.updated.is_some_and(|at| now >= at.saturating_add(max_age));
         (self.stale || old) && !self.asked && now >= self.not_before
     }
 
@@ -64,21 +62,14 @@ impl Metadata {
     pub(super) fn next_timer(&self, now: Duration, max_age: Duration) -> Option<Duration> {
         let aged = self.updated.map(|at| at.saturating_add(max_age));
         let stale = self.stale.then_some(self.not_before);
-        [aged, stale]
-            .into_iter()
-            .flatten()
-            .filter(|at| *at > now)
-            .min()
+        [aged, stale].into_iter().flatten().filter(|at| *at > now).min()
     }
 
     /// The request; the answer goes to [`Self::update`], its failure to [`Self::failed`].
     pub(super) fn ask(&mut self) -> metadata::Request<'_> {
         self.asked = true;
         self.stale = false;
-        let by_name = |name| metadata::TopicRequest {
-            name: Some(name),
-            ..Default::default()
-        };
+        let by_name = |name| metadata::TopicRequest { name: Some(name), ..Default::default() };
         let topics: Array<'_, _> = self.interest.iter().map(|t| by_name(&**t)).collect();
         metadata::Request {
             topics: Some(topics),
@@ -130,16 +121,10 @@ impl Metadata {
             let known = self.topics.entry(name).or_default();
             if known.id != topic.topic_id {
                 // Deleted and created again: epochs start anew.
-                *known = Topic {
-                    id: topic.topic_id,
-                    ..Topic::default()
-                };
+                *known = Topic { id: topic.topic_id, ..Topic::default() };
             }
             for partition in &topic.partitions {
-                let leader = Leader {
-                    node: partition.leader_id,
-                    epoch: partition.leader_epoch,
-                };
+                let leader = Leader { node: partition.leader_id, epoch: partition.leader_epoch };
                 self.stale |= leader.node < 0;
                 let newer = known
                     .partitions
@@ -180,17 +165,10 @@ mod tests {
     use super::*;
 
     fn answer(leader: i32, epoch: i32, id: u8) -> metadata::Response<'static> {
-        let broker = |node_id| metadata::Broker {
-            node_id,
-            host: "h",
-            port: 9000 + node_id,
-            rack: None,
-        };
-        let partition = metadata::Partition {
-            leader_id: leader,
-            leader_epoch: epoch,
-            ..Default::default()
-        };
+        let broker =
+            |node_id| metadata::Broker { node_id, host: "h", port: 9000 + node_id, rack: None };
+        let partition =
+            metadata::Partition { leader_id: leader, leader_epoch: epoch, ..Default::default() };
         metadata::Response {
             brokers: vec![broker(1), broker(2)].into(),
             topics: vec![metadata::Topic {
@@ -232,10 +210,7 @@ mod tests {
         let (metadata, at) = known(&[answer(-1, 3, 1)]);
         assert_eq!(metadata.leader(&at), None);
         assert!(!metadata.is_due(BACKOFF / 2, Duration::MAX));
-        assert_eq!(
-            metadata.next_timer(Duration::ZERO, Duration::MAX),
-            Some(BACKOFF)
-        );
+        assert_eq!(metadata.next_timer(Duration::ZERO, Duration::MAX), Some(BACKOFF));
         assert!(metadata.is_due(BACKOFF, Duration::MAX));
     }
 }

@@ -56,10 +56,7 @@ pub struct TopicPartition {
 impl TopicPartition {
     #[must_use]
     pub fn new(topic: impl Into<Arc<str>>, partition: i32) -> Self {
-        Self {
-            topic: topic.into(),
-            partition,
-        }
+        Self { topic: topic.into(), partition }
     }
 }
 
@@ -146,11 +143,7 @@ impl Core {
         now: Duration,
     ) -> Result<Option<bool>> {
         self.metadata.follow(&at.topic);
-        let record = Record {
-            timestamp,
-            key,
-            value,
-        };
+        let record = Record { timestamp, key, value };
         self.the_producer().send(at, record, now)
     }
 
@@ -163,9 +156,7 @@ impl Core {
     }
 
     fn the_producer(&mut self) -> &mut Producer {
-        self.producer
-            .as_mut()
-            .expect("start_producer comes before its use")
+        self.producer.as_mut().expect("start_producer comes before its use")
     }
 
     /// The next batch that was delivered or failed.
@@ -191,9 +182,7 @@ impl Core {
     pub fn assign(&mut self, at: TopicPartition, offset: i64) {
         self.metadata.follow(&at.topic);
         let fetcher = self.fetcher.as_mut();
-        fetcher
-            .expect("start_fetcher comes before its use")
-            .assign(at, offset);
+        fetcher.expect("start_fetcher comes before its use").assign(at, offset);
     }
 
     /// Stops reading a partition.
@@ -215,8 +204,7 @@ impl Core {
                 self.metadata.follow(&at.topic);
             }
         }
-        self.calls
-            .add(call, now.saturating_add(self.config.call_timeout))
+        self.calls.add(call, now.saturating_add(self.config.call_timeout))
     }
 
     /// The answer to a call, once.
@@ -344,8 +332,7 @@ impl Core {
         if let Some(producer) = &mut self.producer {
             producer.expire(now, last.as_ref());
         }
-        self.calls
-            .expire(now, self.config.call_timeout, last.as_ref());
+        self.calls.expire(now, self.config.call_timeout, last.as_ref());
         self.ask_metadata(now);
         self.ask_producer_id(now);
         self.send_batches(now);
@@ -359,13 +346,8 @@ impl Core {
         let producer = self.producer.as_ref().and_then(|p| p.next_timer(now));
         let fetcher = self.fetcher.as_ref().and_then(|f| f.next_timer(now));
         let metadata = self.metadata.next_timer(now, self.config.metadata_max_age);
-        let others = [
-            producer,
-            fetcher,
-            metadata,
-            self.calls.next_timer(now),
-            self.peers.next_timer(now),
-        ];
+        let others =
+            [producer, fetcher, metadata, self.calls.next_timer(now), self.peers.next_timer(now)];
         others.into_iter().flatten().min()
     }
 }

@@ -90,11 +90,7 @@ impl Peers {
         let address = address?.clone();
         let state = self.states.entry(peer).or_default();
         if let Some(id) = state.link {
-            return self
-                .links
-                .get(&id)
-                .filter(|(_, l)| l.is_ready())
-                .map(|_| id);
+            return self.links.get(&id).filter(|(_, l)| l.is_ready()).map(|_| id);
         }
         if state.not_before > now {
             return None;
@@ -106,10 +102,7 @@ impl Peers {
         let client_id = Arc::clone(&self.client_id);
         let link = Link::new(address.clone(), client_id, self.max_frame, deadline);
         self.links.insert(id, (peer, link));
-        effects.extend([Effect::Connect {
-            link: id,
-            to: address,
-        }]);
+        effects.extend([Effect::Connect { link: id, to: address }]);
         None
     }
 
@@ -120,10 +113,7 @@ impl Peers {
         effects: &mut impl Extend<Effect>,
         now: Duration,
     ) -> Option<LinkId> {
-        let usable = self
-            .links
-            .iter()
-            .filter(|(_, (peer, _))| !matches!(peer, Peer::Fetch(_)));
+        let usable = self.links.iter().filter(|(_, (peer, _))| !matches!(peer, Peer::Fetch(_)));
         let ready = usable.clone().filter(|(_, (_, link))| link.is_ready());
         let best = ready.min_by_key(|(id, (peer, link))| (link.in_flight().count(), *peer, **id));
         if let Some((id, _)) = best {
@@ -137,10 +127,7 @@ impl Peers {
         let may = |states: &BTreeMap<Peer, State>, peer| {
             states.get(&peer).is_none_or(|s| s.not_before <= now)
         };
-        let node = nodes
-            .into_iter()
-            .map(Peer::Node)
-            .find(|peer| may(&self.states, *peer));
+        let node = nodes.into_iter().map(Peer::Node).find(|peer| may(&self.states, *peer));
         let seeds =
             (0..self.seeds.len()).map(|i| Peer::Seed((self.next_seed + i) % self.seeds.len()));
         let peer = node.or_else(|| seeds.into_iter().find(|peer| may(&self.states, *peer)))?;
@@ -152,8 +139,7 @@ impl Peers {
 
     /// Requests on their way over a connection for which `count` is true.
     pub(super) fn in_flight(&mut self, id: LinkId, count: impl Fn(&Purpose) -> bool) -> usize {
-        self.link(id)
-            .map_or(0, |link| link.in_flight().filter(|p| count(p)).count())
+        self.link(id).map_or(0, |link| link.in_flight().filter(|p| count(p)).count())
     }
 
     /// The error for a connection that the other side or the network ended; `None` when it is not known any more.
@@ -189,23 +175,17 @@ impl Peers {
 
     /// The connections that have taken too long.
     pub(super) fn late(&mut self, now: Duration, config: &Config) -> Vec<(LinkId, Error)> {
-        let late = self
-            .links
-            .iter()
-            .filter(|(_, (_, link))| link.deadline().is_some_and(|at| at <= now));
+        let late =
+            self.links.iter().filter(|(_, (_, link))| link.deadline().is_some_and(|at| at <= now));
         late.map(|(id, (_, link))| {
             let address = link.address().clone();
             let error = if link.is_ready() {
-                let detail = format!(
-                    "a request was not answered within {:?}",
-                    config.request_timeout
-                );
+                let detail =
+                    format!("a request was not answered within {:?}", config.request_timeout);
                 Error::Disconnected { address, detail }
             } else {
-                let detail = format!(
-                    "no connection and handshake within {:?}",
-                    config.connect_timeout
-                );
+                let detail =
+                    format!("no connection and handshake within {:?}", config.connect_timeout);
                 Error::Connect { address, detail }
             };
             (*id, error)
@@ -216,11 +196,7 @@ impl Peers {
     /// When something becomes due by time alone.
     pub(super) fn next_timer(&self, now: Duration) -> Option<Duration> {
         let deadlines = self.links.values().filter_map(|(_, link)| link.deadline());
-        let backoffs = self
-            .states
-            .values()
-            .filter(|s| s.link.is_none())
-            .map(|s| s.not_before);
+        let backoffs = self.states.values().filter(|s| s.link.is_none()).map(|s| s.not_before);
         deadlines.chain(backoffs).filter(|at| *at > now).min()
     }
 }

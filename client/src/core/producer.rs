@@ -69,9 +69,7 @@ impl Producer {
     pub(super) fn new(config: ProducerConfig, backoff: Duration) -> Self {
         let identity = match config.acks {
             Acks::Leader => Identity::Unneeded,
-            Acks::All => Identity::Wanted {
-                not_before: Duration::ZERO,
-            },
+            Acks::All => Identity::Wanted { not_before: Duration::ZERO },
         };
         Self {
             config,
@@ -98,10 +96,8 @@ impl Producer {
         record: Record<'_>,
         now: Duration,
     ) -> Result<Option<bool>> {
-        let (len, limit) = (
-            record.size() + rillway_wire::batch::BATCH_HEADER,
-            self.config.batch_bytes,
-        );
+        let (len, limit) =
+            (record.size() + rillway_wire::batch::BATCH_HEADER, self.config.batch_bytes);
         if len > limit {
             return Err(Error::RecordTooLarge { len, limit });
         }
@@ -159,9 +155,7 @@ impl Producer {
     }
 
     pub(super) fn unidentified(&mut self, now: Duration) {
-        self.identity = Identity::Wanted {
-            not_before: now.saturating_add(self.backoff),
-        };
+        self.identity = Identity::Wanted { not_before: now.saturating_add(self.backoff) };
     }
 
     /// The partitions with a batch that could be sent now.
@@ -225,11 +219,7 @@ impl Producer {
                 return false;
             };
             let mut gone = Vec::new();
-            let offset = if code == ErrorCode::None {
-                answer.base_offset
-            } else {
-                -1
-            };
+            let offset = if code == ErrorCode::None { answer.base_offset } else { -1 };
             queue.done(sent.serial, offset, &mut gone);
             self.leave(&sent.at, gone);
             return false;
@@ -303,13 +293,7 @@ impl Producer {
     }
 
     fn leave(&mut self, at: &TopicPartition, gone: Vec<Gone>) {
-        for Gone {
-            result,
-            records,
-            size,
-            queued_at,
-        } in gone
-        {
+        for Gone { result, records, size, queued_at } in gone {
             self.buffered -= size;
             self.deliveries.push_back(Delivery {
                 at: at.clone(),
@@ -330,10 +314,7 @@ impl Producer {
             _ => None,
         };
         let queues = self.queues.values().flat_map(|queue| {
-            [
-                queue.due_at(self.hurry(), &self.config),
-                queue.expires_at(&self.config),
-            ]
+            [queue.due_at(self.hurry(), &self.config), queue.expires_at(&self.config)]
         });
         queues.flatten().chain(id).filter(|at| *at > now).min()
     }

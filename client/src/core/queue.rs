@@ -118,11 +118,7 @@ impl Queue {
             });
         }
         if let Some(open) = self.open.back_mut() {
-            let Record {
-                timestamp,
-                key,
-                value,
-            } = record;
+            let Record { timestamp, key, value } = record;
             open.builder.push(timestamp, key, value, &[]);
             open.size += size;
         }
@@ -144,11 +140,7 @@ impl Queue {
         if !self.is_due(now, flush, config) {
             return Ok(None);
         }
-        if !self
-            .flight
-            .iter()
-            .any(|f| matches!(f.state, State::Waiting(_)))
-        {
+        if !self.flight.iter().any(|f| matches!(f.state, State::Waiting(_))) {
             self.build(producer, serials, config)?;
         }
         let waiting = |f: &&mut Flight| matches!(f.state, State::Waiting(_));
@@ -169,14 +161,10 @@ impl Queue {
         if self.failed.is_some() {
             return None;
         }
-        let waiting = self
-            .flight
-            .iter()
-            .enumerate()
-            .find_map(|(index, f)| match f.state {
-                State::Waiting(at) => Some((index, f, at)),
-                State::Sent | State::Done(_) => None,
-            });
+        let waiting = self.flight.iter().enumerate().find_map(|(index, f)| match f.state {
+            State::Waiting(at) => Some((index, f, at)),
+            State::Sent | State::Done(_) => None,
+        });
         if let Some((index, flight, at)) = waiting {
             let retry_out_of_turn = flight.attempts > 0 && index > 0;
             return (!retry_out_of_turn).then_some(at);
@@ -217,10 +205,8 @@ impl Queue {
             }
         };
         let records = u32::try_from(open.builder.len()).unwrap_or(u32::MAX);
-        self.next_sequence = sequence_after(
-            self.next_sequence,
-            i32::try_from(records).unwrap_or(i32::MAX),
-        );
+        self.next_sequence =
+            sequence_after(self.next_sequence, i32::try_from(records).unwrap_or(i32::MAX));
         *serials += 1;
         self.flight.push_back(Flight {
             serial: *serials,
@@ -253,17 +239,9 @@ impl Queue {
         if let Some(index) = self.find(serial) {
             self.flight[index].state = State::Done(offset);
         }
-        while let Some(Flight {
-            state: State::Done(offset),
-            ..
-        }) = self.flight.front()
-        {
+        while let Some(Flight { state: State::Done(offset), .. }) = self.flight.front() {
             let offset = *offset;
-            gone.extend(
-                self.flight
-                    .pop_front()
-                    .map(|flight| flight.gone(Ok(offset))),
-            );
+            gone.extend(self.flight.pop_front().map(|flight| flight.gone(Ok(offset))));
         }
     }
 
@@ -288,9 +266,7 @@ impl Queue {
         if self.failed.is_none() {
             self.failed = Some(behind.clone());
         }
-        let mut errors = std::iter::once(error)
-            .chain(std::iter::repeat(behind))
-            .cloned();
+        let mut errors = std::iter::once(error).chain(std::iter::repeat(behind)).cloned();
         for flight in self.flight.drain(..) {
             // Written is written, also when an older batch is not.
             let result = match flight.state {
@@ -312,12 +288,7 @@ impl Queue {
 
 impl Flight {
     fn gone(self, result: Result<i64, Error>) -> Gone {
-        Gone {
-            result,
-            records: self.records,
-            size: self.size,
-            queued_at: self.queued_at,
-        }
+        Gone { result, records: self.records, size: self.size, queued_at: self.queued_at }
     }
 }
 
@@ -329,21 +300,14 @@ mod tests {
     const ID: Option<ProducerId> = Some(ProducerId { id: 9, epoch: 0 });
 
     fn config() -> ProducerConfig {
-        ProducerConfig {
-            batch_bytes: 160,
-            ..ProducerConfig::default()
-        }
+        ProducerConfig { batch_bytes: 160, ..ProducerConfig::default() }
     }
 
     /// A queue of `batches` batches with two records each.
     fn filled(batches: usize) -> Queue {
         let mut queue = Queue::default();
         for _ in 0..2 * batches {
-            let record = Record {
-                timestamp: 0,
-                key: None,
-                value: Some(&[7; 30]),
-            };
+            let record = Record { timestamp: 0, key: None, value: Some(&[7; 30]) };
             queue.push(record, Duration::ZERO, &config());
         }
         assert_eq!(queue.open.len(), batches);
@@ -353,10 +317,7 @@ mod tests {
     fn next(queue: &mut Queue, serials: &mut u64) -> Option<(u64, i32)> {
         let next = queue.next(Duration::ZERO, true, ID, serials, &config());
         next.expect("no codec").map(|(serial, bytes)| {
-            (
-                serial,
-                BatchView::parse(&bytes).expect("a batch").base_sequence(),
-            )
+            (serial, BatchView::parse(&bytes).expect("a batch").base_sequence())
         })
     }
 
@@ -402,10 +363,7 @@ mod tests {
 
     #[test]
     fn an_acks_1_queue_has_one_batch_in_flight_and_no_sequence() {
-        let config = ProducerConfig {
-            acks: Acks::Leader,
-            ..config()
-        };
+        let config = ProducerConfig { acks: Acks::Leader, ..config() };
         let (mut queue, mut serials) = (filled(3), 0);
         let first = queue.next(Duration::ZERO, true, None, &mut serials, &config);
         let (_, bytes) = first.expect("no codec").expect("a batch");
@@ -418,15 +376,8 @@ mod tests {
     fn an_open_batch_waits_for_its_linger_and_a_closed_one_does_not() {
         let mut queue = filled(1);
         assert_eq!(queue.due_at(false, &config()), Some(config().linger));
-        let record = Record {
-            timestamp: 0,
-            key: None,
-            value: Some(&[7; 30]),
-        };
-        assert!(
-            queue.push(record, Duration::ZERO, &config()),
-            "a second batch was opened"
-        );
+        let record = Record { timestamp: 0, key: None, value: Some(&[7; 30]) };
+        assert!(queue.push(record, Duration::ZERO, &config()), "a second batch was opened");
         assert!(queue.is_due(Duration::ZERO, false, &config()));
     }
 }

@@ -46,10 +46,8 @@ impl Core {
         let Some(link) = self.peers.any(&self.metadata, &mut self.effects, now) else {
             return;
         };
-        let request = init_producer_id::Request {
-            transaction_timeout_ms: i32::MAX,
-            ..Default::default()
-        };
+        let request =
+            init_producer_id::Request { transaction_timeout_ms: i32::MAX, ..Default::default() };
         if self.ask(link, &request, Purpose::ProducerId, now).is_some()
             && let Some(producer) = &mut self.producer
         {
@@ -82,15 +80,10 @@ impl Core {
 
     fn send_to(&mut self, node: i32, partitions: &[TopicPartition], now: Duration) -> bool {
         let peer = Peer::Node(node);
-        let Some(link) = self
-            .peers
-            .ready(peer, &self.metadata, &mut self.effects, now)
-        else {
+        let Some(link) = self.peers.ready(peer, &self.metadata, &mut self.effects, now) else {
             return false;
         };
-        let on_their_way = self
-            .peers
-            .in_flight(link, |p| matches!(p, Purpose::Produce(_)));
+        let on_their_way = self.peers.in_flight(link, |p| matches!(p, Purpose::Produce(_)));
         let Some(version) = self.version(link, ApiKey::Produce, now) else {
             return false;
         };
@@ -148,10 +141,7 @@ impl Core {
 
     fn fetch_from(&mut self, node: i32, partitions: &[TopicPartition], now: Duration) {
         let peer = Peer::Fetch(node);
-        let Some(link) = self
-            .peers
-            .ready(peer, &self.metadata, &mut self.effects, now)
-        else {
+        let Some(link) = self.peers.ready(peer, &self.metadata, &mut self.effects, now) else {
             return;
         };
         if self.peers.in_flight(link, |_| true) > 0 {
@@ -191,10 +181,7 @@ impl Core {
                 .collect(),
             ..Default::default()
         };
-        let asked = lines
-            .iter()
-            .map(|(at, offset, _)| (at.clone(), *offset))
-            .collect();
+        let asked = lines.iter().map(|(at, offset, _)| (at.clone(), *offset)).collect();
         let frame = open.request(&request, version, deadline, Purpose::Fetch(asked));
         self.push_frame(link, frame, &mut std::iter::empty());
     }
@@ -224,13 +211,10 @@ impl Core {
                 return self.ask_offsets(id, *timestamp, unknown, now);
             }
             Call::Topics(names) => {
-                let by_name = |name| metadata::TopicRequest {
-                    name: Some(name),
-                    ..Default::default()
-                };
-                let topics = names
-                    .as_ref()
-                    .map(|names| names.iter().map(|n| by_name(n.as_str())).collect());
+                let by_name =
+                    |name| metadata::TopicRequest { name: Some(name), ..Default::default() };
+                let topics =
+                    names.as_ref().map(|names| names.iter().map(|n| by_name(n.as_str())).collect());
                 let request = metadata::Request {
                     topics,
                     allow_auto_topic_creation: false,
@@ -279,10 +263,7 @@ impl Core {
         }
         for (node, partitions) in by_node {
             let peer = Peer::Node(node);
-            let Some(link) = self
-                .peers
-                .ready(peer, &self.metadata, &mut self.effects, now)
-            else {
+            let Some(link) = self.peers.ready(peer, &self.metadata, &mut self.effects, now) else {
                 continue;
             };
             let request = list_offsets::Request {
@@ -313,8 +294,7 @@ impl Core {
     fn controller(&mut self, now: Duration) -> Option<LinkId> {
         match self.metadata.controller() {
             Some(node) => {
-                self.peers
-                    .ready(Peer::Node(node), &self.metadata, &mut self.effects, now)
+                self.peers.ready(Peer::Node(node), &self.metadata, &mut self.effects, now)
             }
             None => self.peers.any(&self.metadata, &mut self.effects, now),
         }
@@ -340,10 +320,7 @@ impl Core {
             }
         };
         let deadline = self.deadline(now);
-        let frame = self
-            .peers
-            .link(link)?
-            .request(request, version, deadline, purpose);
+        let frame = self.peers.link(link)?.request(request, version, deadline, purpose);
         self.push_frame(link, frame, &mut std::iter::empty());
         Some(())
     }

@@ -37,11 +37,7 @@ impl Versions {
     #[must_use]
     pub(super) fn new(answer: &api_versions::Response<'_>) -> Self {
         let ranges = answer.api_keys.iter();
-        Self {
-            ranges: ranges
-                .map(|k| (k.api_key, (k.min_version, k.max_version)))
-                .collect(),
-        }
+        Self { ranges: ranges.map(|k| (k.api_key, (k.min_version, k.max_version))).collect() }
     }
 
     /// The highest version that both sides speak.
@@ -65,21 +61,11 @@ mod tests {
 
     #[test]
     fn the_highest_common_version_is_picked_and_a_gap_is_an_error() {
-        let served = |min, max| Versions {
-            ranges: [(ApiKey::Fetch.code(), (min, max))].into(),
-        };
+        let served = |min, max| Versions { ranges: [(ApiKey::Fetch.code(), (min, max))].into() };
         assert_eq!(served(0, 11).pick(ApiKey::Fetch), Ok(11));
         assert_eq!(served(4, 99).pick(ApiKey::Fetch), Ok(12));
-        for gap in [
-            served(0, 3),
-            served(13, 17),
-            served(9, 5),
-            Versions::default(),
-        ] {
-            assert!(matches!(
-                gap.pick(ApiKey::Fetch),
-                Err(Error::Unsupported { .. })
-            ));
+        for gap in [served(0, 3), served(13, 17), served(9, 5), Versions::default()] {
+            assert!(matches!(gap.pick(ApiKey::Fetch), Err(Error::Unsupported { .. })));
         }
     }
 }

@@ -119,7 +119,5 @@ async fn resolve(to: &Address) -> Result<Vec<SocketAddr>, String> {
     };
     let thread = std::thread::Builder::new().name("resolve".to_string());
     thread.spawn(look_up).map_err(|e| e.to_string())?;
-    found
-        .await
-        .unwrap_or_else(|| Err("the lookup ended without an answer".to_string()))
+    found.await.unwrap_or_else(|| Err("the lookup ended without an answer".to_string()))
 }

@@ -94,11 +94,7 @@ impl Fake {
             let served = Rc::clone(&fake);
             rt.spawn(Class::Control, async move {
                 let at = SocketAddr::from(([0, 0, 0, 0], port(node)));
-                let acceptor = served
-                    .rt
-                    .bind(at, BindOptions::default())
-                    .await
-                    .expect("bind");
+                let acceptor = served.rt.bind(at, BindOptions::default()).await.expect("bind");
                 loop {
                     let conn = acceptor.accept().await.expect("accept");
                     let fake = Rc::clone(&served);
@@ -175,22 +171,15 @@ impl Fake {
             ApiKey::ApiVersions if version > 0 => {
                 count(&self.seen.versions_refused);
                 let error_code = ErrorCode::UnsupportedVersion;
-                api_versions::Response {
-                    error_code,
-                    ..Default::default()
-                }
-                .response_frame(0, id)
+                api_versions::Response { error_code, ..Default::default() }.response_frame(0, id)
             }
             ApiKey::ApiVersions => versions().response_frame(0, id),
             ApiKey::Metadata => self.metadata().response_frame(version, id),
             ApiKey::InitProducerId => {
                 self.next_id.set(self.next_id.get() + 1);
                 let producer_id = self.next_id.get();
-                init_producer_id::Response {
-                    producer_id,
-                    ..Default::default()
-                }
-                .response_frame(version, id)
+                init_producer_id::Response { producer_id, ..Default::default() }
+                    .response_frame(version, id)
             }
             ApiKey::Produce => {
                 let request = produce::Request::decode_body(body, version).expect("Produce");
@@ -203,8 +192,7 @@ impl Fake {
             ApiKey::ListOffsets => {
                 let request =
                     list_offsets::Request::decode_body(body, version).expect("ListOffsets");
-                self.list_offsets(node, &request)
-                    .response_frame(version, id)
+                self.list_offsets(node, &request).response_frame(version, id)
             }
             other => panic!("nobody asks for {other} in these tests"),
         }
@@ -240,9 +228,7 @@ impl Fake {
     fn led(&self, node: i32, index: i32) -> Result<&Partition, ErrorCode> {
         let partition = &self.partitions[index as usize];
         if self.happens(self.chances.get().move_leader) {
-            partition
-                .leader
-                .set(NODES[(self.rt.random_u64() % 2) as usize]);
+            partition.leader.set(NODES[(self.rt.random_u64() % 2) as usize]);
             partition.epoch.set(partition.epoch.get() + 1);
         }
         if partition.leader.get() == node {
@@ -254,34 +240,28 @@ impl Fake {
     }
 
     fn produce<'a>(&self, node: i32, request: &produce::Request<'a>) -> produce::Response<'a> {
-        let topics = request
-            .topic_data
-            .iter()
-            .map(|topic| produce::TopicResponse {
-                name: topic.name,
-                partition_responses: topic
-                    .partition_data
-                    .iter()
-                    .map(|p| {
-                        let done = match self.refuse.get() {
-                            Some(code) => Err(code),
-                            None => self
-                                .led(node, p.index)
-                                .and_then(|to| self.append(to, p.records.bytes())),
-                        };
-                        produce::PartitionResponse {
-                            index: p.index,
-                            error_code: done.err().unwrap_or(ErrorCode::None),
-                            base_offset: done.unwrap_or(-1),
-                            ..Default::default()
-                        }
-                    })
-                    .collect(),
-            });
-        produce::Response {
-            responses: topics.collect(),
-            ..Default::default()
-        }
+        let topics = request.topic_data.iter().map(|topic| produce::TopicResponse {
+            name: topic.name,
+            partition_responses: topic
+                .partition_data
+                .iter()
+                .map(|p| {
+                    let done = match self.refuse.get() {
+                        Some(code) => Err(code),
+                        None => self
+                            .led(node, p.index)
+                            .and_then(|to| self.append(to, p.records.bytes())),
+                    };
+                    produce::PartitionResponse {
+                        index: p.index,
+                        error_code: done.err().unwrap_or(ErrorCode::None),
+                        base_offset: done.unwrap_or(-1),
+                        ..Default::default()
+                    }
+                })
+                .collect(),
+        });
+        produce::Response { responses: topics.collect(), ..Default::default() }
     }
 
     /// Kafka's rule: the next sequence is appended, one of the last five batches is a duplicate, all else is a gap.
@@ -326,9 +306,7 @@ impl Fake {
                 topics.push((p.partition, found));
             }
         }
-        if topics
-            .iter()
-            .all(|(_, found)| found.as_ref().is_ok_and(|(bytes, _)| bytes.is_empty()))
+        if topics.iter().all(|(_, found)| found.as_ref().is_ok_and(|(bytes, _)| bytes.is_empty()))
             && let Some(first) = waits.pop()
         {
             // Nothing there: the answer is empty, but not at once.
@@ -355,11 +333,7 @@ impl Fake {
             ..Default::default()
         };
         let responses = vec![topic].into();
-        fetch::Response {
-            responses,
-            ..Default::default()
-        }
-        .response_frame(version, id)
+        fetch::Response { responses, ..Default::default() }.response_frame(version, id)
     }
 
     fn list_offsets<'a>(
@@ -370,11 +344,7 @@ impl Fake {
         let part = |p: list_offsets::Partition| {
             let led = self.led(node, p.partition_index);
             let end = led.map(|from| from.next.get());
-            let offset = if p.timestamp == list_offsets::EARLIEST {
-                end.map(|_| 0)
-            } else {
-                end
-            };
+            let offset = if p.timestamp == list_offsets::EARLIEST { end.map(|_| 0) } else { end };
             list_offsets::PartitionResponse {
                 partition_index: p.partition_index,
                 error_code: offset.err().unwrap_or(ErrorCode::None),
@@ -382,17 +352,11 @@ impl Fake {
                 ..Default::default()
             }
         };
-        let topics = request
-            .topics
-            .iter()
-            .map(|topic| list_offsets::TopicResponse {
-                name: topic.name,
-                partitions: topic.partitions.iter().map(part).collect(),
-            });
-        list_offsets::Response {
-            topics: topics.collect(),
-            ..Default::default()
-        }
+        let topics = request.topics.iter().map(|topic| list_offsets::TopicResponse {
+            name: topic.name,
+            partitions: topic.partitions.iter().map(part).collect(),
+        });
+        list_offsets::Response { topics: topics.collect(), ..Default::default() }
     }
 }
 
@@ -420,18 +384,10 @@ fn versions() -> api_versions::Response<'static> {
         (ApiKey::Fetch, 4, 12),
         (ApiKey::ListOffsets, 1, 7),
     ];
-    let served =
-        served
-            .into_iter()
-            .map(|(api, min_version, max_version)| api_versions::ApiVersion {
-                api_key: api.code(),
-                min_version,
-                max_version,
-            });
-    api_versions::Response {
-        api_keys: served.collect(),
-        ..Default::default()
-    }
+    let served = served.into_iter().map(|(api, min_version, max_version)| {
+        api_versions::ApiVersion { api_key: api.code(), min_version, max_version }
+    });
+    api_versions::Response { api_keys: served.collect(), ..Default::default() }
 }
 
 /// The content of the next frame; `None` when the connection has ended.

@@ -57,10 +57,7 @@ pub const fn header_version(api: ApiKey, version: i16) -> HeaderVersion {
     HeaderVersion { request, response }
 }
 
-const PLAIN: Context = Context {
-    version: 0,
-    flexible: false,
-};
+const PLAIN: Context = Context { version: 0, flexible: false };
 
 impl RequestPeek {
     /// Reads key, version and correlation id: enough to answer `UNSUPPORTED_VERSION` to anything.
@@ -94,27 +91,14 @@ impl<'a> RequestHeader<'a> {
     }
 
     fn read(from: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        let RequestPeek {
-            api_key,
-            api_version,
-            correlation_id,
-        } = peek(from)?;
+        let RequestPeek { api_key, api_version, correlation_id } = peek(from)?;
         let api = ApiKey::from_code(api_key).ok_or(DecodeErrorKind::ApiKey(api_key))?;
         let form = header_version(api, api_version).request;
-        let client_id = if form >= 1 {
-            Wire::decode(from, PLAIN)?
-        } else {
-            None
-        };
+        let client_id = if form >= 1 { Wire::decode(from, PLAIN)? } else { None };
         if form >= 2 {
             from.tags(|_, _| Ok(false))?;
         }
-        Ok(Self {
-            api_key,
-            api_version,
-            correlation_id,
-            client_id,
-        })
+        Ok(Self { api_key, api_version, correlation_id, client_id })
     }
 
     /// Appends the header in the version that goes with its API and version.

@@ -21,9 +21,7 @@ pub trait Message<'a>: Wire<'a> {
     /// What is wrong, and in which field; a version outside [`Self::VERSIONS`]; bytes left over.
     fn decode_body(body: &'a [u8], version: i16) -> Result<Self, DecodeError> {
         let (message, rest) = Self::decode_prefix(body, version)?;
-        Reader::new(rest)
-            .finish()
-            .map_err(|e| e.in_field(Self::API.name()))?;
+        Reader::new(rest).finish().map_err(|e| e.in_field(Self::API.name()))?;
         Ok(message)
     }
 
@@ -34,10 +32,7 @@ pub trait Message<'a>: Wire<'a> {
     fn decode_prefix(body: &'a [u8], version: i16) -> Result<(Self, &'a [u8]), DecodeError> {
         if !Self::VERSIONS.contains(&version) {
             let kind = DecodeErrorKind::Version(version);
-            return Err(DecodeError {
-                kind,
-                field: Self::API.name(),
-            });
+            return Err(DecodeError { kind, field: Self::API.name() });
         }
         let mut from = Reader::new(body);
         let message = Self::decode(&mut from, Self::context(version))?;
@@ -49,21 +44,14 @@ pub trait Message<'a>: Wire<'a> {
     /// # Panics
     /// When this crate does not know the version: who encodes has chosen it.
     fn encode_body(&self, to: &mut Writer, version: i16) {
-        assert!(
-            Self::VERSIONS.contains(&version),
-            "{} has no version {version}",
-            Self::API
-        );
+        assert!(Self::VERSIONS.contains(&version), "{} has no version {version}", Self::API);
         self.encode(to, Self::context(version));
     }
 
     /// What a version means to the fields.
     #[must_use]
     fn context(version: i16) -> Context {
-        Context {
-            version,
-            flexible: Self::API.is_flexible(version),
-        }
+        Context { version, flexible: Self::API.is_flexible(version) }
     }
 }
 
@@ -114,10 +102,7 @@ pub fn frame_len(prefix: [u8; 4], limit: usize) -> Result<usize, DecodeError> {
         Ok(len) => DecodeErrorKind::Frame { len, limit },
         Err(_) => DecodeErrorKind::Length(i64::from(len)),
     };
-    Err(DecodeError {
-        kind,
-        field: "frame length",
-    })
+    Err(DecodeError { kind, field: "frame length" })
 }
 
 fn finish(to: Writer) -> Frame {

@@ -77,19 +77,10 @@ mod tests {
 
     #[test]
     fn names_up_to_249_bytes_are_accepted() {
-        for good in [
-            "a",
-            "...",
-            "__consumer_offsets",
-            "Orders.v1-eu_WEST",
-            &"x".repeat(249),
-        ] {
+        for good in ["a", "...", "__consumer_offsets", "Orders.v1-eu_WEST", &"x".repeat(249)] {
             assert_eq!(TopicName::new(good).map(TopicName::as_str), Ok(good));
         }
-        assert_eq!(
-            TopicName::new(&"x".repeat(250)),
-            Err(TopicNameError::TooLong(250))
-        );
+        assert_eq!(TopicName::new(&"x".repeat(250)), Err(TopicNameError::TooLong(250)));
     }
 
     #[test]

@@ -27,11 +27,7 @@ impl fmt::Display for Uuid {
         for (index, character) in text.iter_mut().enumerate() {
             // 22 characters are 132 bits, so the last one ends in four zeros that are not part of the id.
             let shift = 122_i32 - 6 * index as i32;
-            let six = if shift >= 0 {
-                bits >> shift
-            } else {
-                bits << -shift
-            };
+            let six = if shift >= 0 { bits >> shift } else { bits << -shift };
             *character = ALPHABET[(six & 0x3f) as usize];
         }
         f.write_str(std::str::from_utf8(&text).unwrap_or_default())
@@ -59,10 +55,7 @@ impl FromStr for Uuid {
         }
         let mut bits = 0u128;
         for (index, character) in text.bytes().enumerate() {
-            let six = ALPHABET
-                .iter()
-                .position(|c| *c == character)
-                .ok_or_else(error)? as u128;
+            let six = ALPHABET.iter().position(|c| *c == character).ok_or_else(error)? as u128;
             let shift = 122_i32 - 6 * index as i32;
             if shift >= 0 {
                 bits |= six << shift;
@@ -85,14 +78,8 @@ mod tests {
     #[test]
     fn ids_print_as_kafka_prints_them() {
         assert_eq!(Uuid::ZERO.to_string(), "AAAAAAAAAAAAAAAAAAAAAA");
-        assert_eq!(
-            Uuid(*b"7x1Eo2vjRxuA0tzS").to_string(),
-            "N3gxRW8ydmpSeHVBMHR6Uw"
-        );
-        assert!(
-            "N3gxRW8ydmpSeHVBMHR6Ux".parse::<Uuid>().is_err(),
-            "bits behind the last"
-        );
+        assert_eq!(Uuid(*b"7x1Eo2vjRxuA0tzS").to_string(), "N3gxRW8ydmpSeHVBMHR6Uw");
+        assert!("N3gxRW8ydmpSeHVBMHR6Ux".parse::<Uuid>().is_err(), "bits behind the last");
         assert!("N3gxRW8ydmpSeHVBMHR6U+".parse::<Uuid>().is_err());
     }
 

@@ -111,15 +111,9 @@ mod tests {
     fn a_varint_that_is_cut_off_or_too_long_is_refused() {
         assert_eq!(read_u32(&[]), None);
         assert_eq!(read_u32(&[0x80]), None);
-        assert_eq!(
-            read_u32(&[0xff, 0xff, 0xff, 0xff, 0x0f]),
-            Some((u32::MAX, 5))
-        );
+        assert_eq!(read_u32(&[0xff, 0xff, 0xff, 0xff, 0x0f]), Some((u32::MAX, 5)));
         assert_eq!(read_u32(&[0xff, 0xff, 0xff, 0xff, 0x1f]), None);
         assert_eq!(read_u64(&[0x80; 11]), None);
-        assert_eq!(
-            read_u64(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2]),
-            None
-        );
+        assert_eq!(read_u64(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2]), None);
     }
 }

@@ -41,12 +41,7 @@ fn decode<'a, M: Message<'a> + std::fmt::Debug>(frame: &'a [u8], version: i16) -
 
 /// Frames that are all array: small counts and empty texts repeat until the end, whatever the message is.
 fn hostile_frames() -> Vec<Vec<u8>> {
-    let mut frames = vec![
-        Vec::new(),
-        vec![0xff; FRAME],
-        vec![0x7f; FRAME],
-        vec![0x80; FRAME],
-    ];
+    let mut frames = vec![Vec::new(), vec![0xff; FRAME], vec![0x7f; FRAME], vec![0x80; FRAME]];
     // Counts in front of nothing: 16-bit lengths of zero, compact lengths of null, empty and one.
     for count in [
         &[0x00, 0x0f, 0x42, 0x40][..],
@@ -55,13 +50,7 @@ fn hostile_frames() -> Vec<Vec<u8>> {
         &[0xff, 0xff, 0x3f],
     ] {
         for prefix in 0..24 {
-            for fill in [
-                &[0x00][..],
-                &[0x01],
-                &[0x01, 0x00],
-                &[0x02, 0x00],
-                &[0x01, 0x01, 0x00],
-            ] {
+            for fill in [&[0x00][..], &[0x01], &[0x01, 0x00], &[0x02, 0x00], &[0x01, 0x01, 0x00]] {
                 let mut frame = vec![0; prefix];
                 frame.extend_from_slice(count);
                 frame.extend(fill.iter().cycle().take(64 * 1024));
@@ -147,15 +136,10 @@ fn no_input_makes_a_decoder_allocate_more_than_twice_its_size() {
     // 64 MiB of nothing, in a few kilobytes: what comes out is bounded, and so is what it takes.
     let limit = FRAME;
     for codec in [Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd] {
-        let bomb = compress(codec, &vec![0; 64 << 20])
-            .expect("memory never fails")
-            .into_owned();
+        let bomb = compress(codec, &vec![0; 64 << 20]).expect("memory never fails").into_owned();
         let used = peak(|| assert!(decompress(codec, &bomb, limit).is_err()));
         // A buffer that grows is there twice while it moves; LZ4 has its blocks of up to 4 MiB besides.
         let most = 3 * limit + SLACK + if codec == Codec::Lz4 { 8 << 20 } else { SLACK };
-        assert!(
-            used <= most,
-            "{codec:?}: {used} bytes for a limit of {limit}"
-        );
+        assert!(used <= most, "{codec:?}: {used} bytes for a limit of {limit}");
     }
 }

@@ -29,30 +29,16 @@ fn golden_frames() -> Vec<Golden> {
         entries
     };
     let clients = entries(&root).into_iter().filter(|path| path.is_dir());
-    clients
-        .flat_map(|client| entries(&client))
-        .map(read)
-        .collect()
+    clients.flat_map(|client| entries(&client)).map(read).collect()
 }
 
 fn read(path: PathBuf) -> Golden {
-    let name = path
-        .file_stem()
-        .and_then(|name| name.to_str())
-        .expect("a name in ASCII")
-        .to_string();
+    let name =
+        path.file_stem().and_then(|name| name.to_str()).expect("a name in ASCII").to_string();
     let parts: Vec<_> = name.split('-').collect();
-    let [api, version, kind] = parts[..] else {
-        panic!("{name} is not <api>-v<version>-<kind>")
-    };
-    let version = version
-        .strip_prefix('v')
-        .and_then(|v| v.parse().ok())
-        .expect("a version");
-    let text: String = fs::read_to_string(&path)
-        .expect("a text")
-        .split_whitespace()
-        .collect();
+    let [api, version, kind] = parts[..] else { panic!("{name} is not <api>-v<version>-<kind>") };
+    let version = version.strip_prefix('v').and_then(|v| v.parse().ok()).expect("a version");
+    let text: String = fs::read_to_string(&path).expect("a text").split_whitespace().collect();
     let digits = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).expect("hexadecimal digits");
     Golden {
         api: api.to_string(),
@@ -74,18 +60,8 @@ fn again<'a, M: Message<'a>>(golden: &'a Golden) -> Vec<u8> {
         |error: &dyn std::fmt::Display| -> ! { panic!("{}: {error}", golden.path.display()) };
     let body = if golden.is_request {
         let (header, body) = RequestHeader::decode(&golden.content).unwrap_or_else(|e| fail(&e));
-        assert_eq!(
-            ApiKey::from_code(header.api_key),
-            Some(M::API),
-            "{}",
-            golden.path.display()
-        );
-        assert_eq!(
-            header.api_version,
-            golden.version,
-            "{}",
-            golden.path.display()
-        );
+        assert_eq!(ApiKey::from_code(header.api_key), Some(M::API), "{}", golden.path.display());
+        assert_eq!(header.api_version, golden.version, "{}", golden.path.display());
         header.encode(&mut to);
         body
     } else {
@@ -96,10 +72,7 @@ fn again<'a, M: Message<'a>>(golden: &'a Golden) -> Vec<u8> {
     };
     let message = M::decode_body(body, golden.version).unwrap_or_else(|e| fail(&e));
     message.encode_body(&mut to, golden.version);
-    to.into_frame()
-        .as_bytes()
-        .expect("decoded records are bytes")
-        .to_vec()
+    to.into_frame().as_bytes().expect("decoded records are bytes").to_vec()
 }
 
 macro_rules! dispatch {
@@ -125,18 +98,9 @@ fn every_recorded_frame_decodes_and_encodes_to_the_same_bytes() {
         apis.insert((golden.api.clone(), golden.is_request));
     }
     // The APIs that every client uses; a folder that lost its files is noticed here.
-    for api in [
-        "api_versions",
-        "metadata",
-        "produce",
-        "fetch",
-        "list_offsets",
-    ] {
+    for api in ["api_versions", "metadata", "produce", "fetch", "list_offsets"] {
         for is_request in [true, false] {
-            assert!(
-                apis.contains(&(api.to_string(), is_request)),
-                "no recorded frame of {api}"
-            );
+            assert!(apis.contains(&(api.to_string(), is_request)), "no recorded frame of {api}");
         }
     }
 }
@@ -153,10 +117,8 @@ fn recorded_records_are_whole_batches_with_valid_checksums() {
                 assert!(batch.check_crc(), "{}", golden.path.display());
                 let codec = batch.codec().expect("a codec that exists");
                 let payload = decompress(codec, batch.records(), 1 << 20).expect("its own codec");
-                let count = records(&payload)
-                    .collect::<Result<Vec<_>, _>>()
-                    .expect("whole records")
-                    .len();
+                let count =
+                    records(&payload).collect::<Result<Vec<_>, _>>().expect("whole records").len();
                 assert_eq!(count, batch.record_count() as usize);
                 seen += 1;
             }

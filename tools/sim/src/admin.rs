@@ -47,33 +47,13 @@ impl Admin {
     pub(crate) fn new(hub: &Rc<Hub>, rt: &Runtime, mut rng: Rng) -> Admin {
         let topics = (0..rng.range(2, 5))
             .map(|n| {
-                let partitions = if rng.percent(50) {
-                    1
-                } else {
-                    rng.range(1, 5) as i32
-                };
-                let retention_bytes = if rng.percent(50) {
-                    -1
-                } else {
-                    rng.range(1 << 20, 4 << 20) as i64
-                };
-                (
-                    Plan {
-                        name: format!("t{n}"),
-                        partitions,
-                        retention_bytes,
-                    },
-                    Fate::Absent,
-                )
+                let partitions = if rng.percent(50) { 1 } else { rng.range(1, 5) as i32 };
+                let retention_bytes =
+                    if rng.percent(50) { -1 } else { rng.range(1 << 20, 4 << 20) as i64 };
+                (Plan { name: format!("t{n}"), partitions, retention_bytes }, Fate::Absent)
             })
             .collect();
-        Admin {
-            hub: Rc::clone(hub),
-            rt: rt.clone(),
-            rng,
-            topics,
-            client: None,
-        }
+        Admin { hub: Rc::clone(hub), rt: rt.clone(), rng, topics, client: None }
     }
 
     async fn client(&mut self) -> Result<&mut Client, Lost> {
@@ -97,9 +77,7 @@ impl Admin {
                 Fate::Unknown(life) if life != self.hub.life.get() => self.settle(at).await,
                 Fate::Unknown(_) => self.look().await,
             }
-            self.rt
-                .sleep(Duration::from_millis(self.rng.range(1, 40)))
-                .await;
+            self.rt.sleep(Duration::from_millis(self.rng.range(1, 40))).await;
         }
     }
 
@@ -110,14 +88,9 @@ impl Admin {
         }
         self.hub.oracle.changing(&plan.name);
         let retention = plan.retention_bytes.to_string();
-        let config = |name, value| create_topics::Config {
-            name,
-            value: Some(value),
-        };
-        let configs = vec![
-            config("segment.bytes", "1048576"),
-            config("retention.bytes", retention.as_str()),
-        ];
+        let config = |name, value| create_topics::Config { name, value: Some(value) };
+        let configs =
+            vec![config("segment.bytes", "1048576"), config("retention.bytes", retention.as_str())];
         let topic = create_topics::Topic {
             name: &plan.name,
             num_partitions: plan.partitions,
@@ -125,10 +98,7 @@ impl Admin {
             configs: configs.into(),
             ..Default::default()
         };
-        let request = create_topics::Request {
-            topics: vec![topic].into(),
-            ..Default::default()
-        };
+        let request = create_topics::Request { topics: vec![topic].into(), ..Default::default() };
         let answer = match self.client().await {
             Ok(client) => client.call(&request, CREATE).await,
             Err(Lost) => Err(Lost),
@@ -141,9 +111,7 @@ impl Admin {
         let t = body.topics.first().expect("one topic was asked for");
         match t.error_code {
             ErrorCode::None => {
-                self.hub.say(&self.rt, || {
-                    format!("created {} {:?}", plan.name, t.topic_id)
-                });
+                self.hub.say(&self.rt, || format!("created {} {:?}", plan.name, t.topic_id));
                 if self.hub.oracle.changes(&plan.name) > 2 {
                     self.hub.seen.borrow_mut().recreations += 1;
                 }
@@ -169,14 +137,8 @@ impl Admin {
             return Fate::Present;
         }
         self.hub.oracle.changing(&plan.name);
-        let topic = delete_topics::Topic {
-            name: Some(&plan.name),
-            ..Default::default()
-        };
-        let request = delete_topics::Request {
-            topics: vec![topic].into(),
-            ..Default::default()
-        };
+        let topic = delete_topics::Topic { name: Some(&plan.name), ..Default::default() };
+        let request = delete_topics::Request { topics: vec![topic].into(), ..Default::default() };
         let answer = match self.client().await {
             Ok(client) => client.call(&request, DELETE).await,
             Err(Lost) => Err(Lost),
@@ -204,18 +166,14 @@ impl Admin {
 
     /// A refusal is fine on a full disk and while the broker stops.
     fn refused(&self, what: &str, plan: &Plan, code: ErrorCode, why: &str) {
-        self.hub
-            .say(&self.rt, || format!("{what} {}: {code:?} {why}", plan.name));
+        self.hub.say(&self.rt, || format!("{what} {}: {code:?} {why}", plan.name));
         match code {
             ErrorCode::KafkaStorageError => self.hub.seen.borrow_mut().disk_full += 1,
             ErrorCode::UnknownServerError
                 if why.contains("stopping")
                     || why.contains("closed")
                     || why.contains("no room") => {}
-            _ => self
-                .hub
-                .oracle
-                .complain(format!("{what} {}: {code:?} {why}", plan.name)),
+            _ => self.hub.oracle.complain(format!("{what} {}: {code:?} {why}", plan.name)),
         }
     }
 
@@ -228,13 +186,10 @@ impl Admin {
         let Some((_, found)) = found.into_iter().next() else {
             return;
         };
-        self.hub
-            .say(&self.rt, || format!("settled {}: {found:?}", plan.name));
+        self.hub.say(&self.rt, || format!("settled {}: {found:?}", plan.name));
         match found {
             Some(id) => {
-                self.hub
-                    .oracle
-                    .created(&plan.name, id, plan.partitions, plan.retention_bytes);
+                self.hub.oracle.created(&plan.name, id, plan.partitions, plan.retention_bytes);
                 self.topics[at].1 = Fate::Present;
             }
             None => {
@@ -246,16 +201,9 @@ impl Admin {
 
     /// Looks at all topics, and compares.
     async fn look(&mut self) {
-        let names: Vec<String> = self
-            .topics
-            .iter()
-            .map(|(plan, _)| plan.name.clone())
-            .collect();
+        let names: Vec<String> = self.topics.iter().map(|(plan, _)| plan.name.clone()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let changes: Vec<u64> = names
-            .iter()
-            .map(|name| self.hub.oracle.changes(name))
-            .collect();
+        let changes: Vec<u64> = names.iter().map(|name| self.hub.oracle.changes(name)).collect();
         let Some(found) = self.ask(&names).await else {
             return;
         };
@@ -268,10 +216,7 @@ impl Admin {
     async fn ask(&mut self, names: &[&str]) -> Option<Vec<(String, Option<[u8; 16]>)>> {
         let topics: Vec<_> = names
             .iter()
-            .map(|name| metadata::TopicRequest {
-                name: Some(name),
-                ..Default::default()
-            })
+            .map(|name| metadata::TopicRequest { name: Some(name), ..Default::default() })
             .collect();
         let request = metadata::Request {
             topics: Some(topics.into()),
@@ -294,9 +239,8 @@ impl Admin {
         for topic in &body.topics {
             let name = topic.name.unwrap_or_default().to_owned();
             for p in &topic.partitions {
-                let ticket = tickets
-                    .iter()
-                    .find(|t| t.topic == name && t.index == p.partition_index);
+                let ticket =
+                    tickets.iter().find(|t| t.topic == name && t.index == p.partition_index);
                 if let Some(ticket) = ticket
                     && p.error_code == ErrorCode::None
                 {
@@ -311,10 +255,7 @@ impl Admin {
                     ));
                 }
             }
-            found.push((
-                name,
-                (topic.error_code == ErrorCode::None).then_some(topic.topic_id.0),
-            ));
+            found.push((name, (topic.error_code == ErrorCode::None).then_some(topic.topic_id.0)));
         }
         Some(found)
     }

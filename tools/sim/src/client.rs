@@ -31,13 +31,7 @@ impl Client {
         let to = std::net::SocketAddr::from(([10, 200, 0, 1], port));
         let connected = rt.timeout(hub.patience.get(), rt.connect(to)).await;
         let conn = connected.ok_or(Lost)?.map_err(|_| Lost)?;
-        Ok(Client {
-            hub: Rc::clone(hub),
-            rt: rt.clone(),
-            conn,
-            input: Vec::new(),
-            next: 1,
-        })
+        Ok(Client { hub: Rc::clone(hub), rt: rt.clone(), conn, input: Vec::new(), next: 1 })
     }
 
     /// Sends a request; the answer has this correlation id.
@@ -51,10 +45,7 @@ impl Client {
         let frame = request.request_frame(version, correlation, Some("sim"));
         let mut list = IoList::new();
         list.push_bytes(frame.into_bytes().map_err(|_| Lost)?);
-        let sent = self
-            .rt
-            .timeout(self.hub.patience.get(), self.conn.send(list))
-            .await;
+        let sent = self.rt.timeout(self.hub.patience.get(), self.conn.send(list)).await;
         sent.ok_or(Lost)?.map_err(|_| Lost)?;
         Ok(correlation)
     }
@@ -69,17 +60,11 @@ impl Client {
                     let content = self.input[4..end].to_vec();
                     self.input.drain(..end);
                     self.hub.operation();
-                    return Ok(Answer {
-                        correlation: expected,
-                        content,
-                    });
+                    return Ok(Answer { correlation: expected, content });
                 }
             }
             let left = deadline - self.rt.now();
-            let received = self
-                .rt
-                .timeout(left, self.conn.recv(&mut self.input, 1 << 20))
-                .await;
+            let received = self.rt.timeout(left, self.conn.recv(&mut self.input, 1 << 20)).await;
             if received.ok_or(Lost)?.map_err(|_| Lost)? == 0 {
                 return Err(Lost);
             }

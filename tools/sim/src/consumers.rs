@@ -33,12 +33,7 @@ enum Fetched {
 
 impl Consumer {
     pub(crate) fn new(hub: &Rc<Hub>, rt: &Runtime, rng: Rng) -> Consumer {
-        Consumer {
-            hub: Rc::clone(hub),
-            rt: rt.clone(),
-            rng,
-            client: None,
-        }
+        Consumer { hub: Rc::clone(hub), rt: rt.clone(), rng, client: None }
     }
 
     async fn connected(&mut self) -> bool {
@@ -88,10 +83,7 @@ impl Consumer {
         };
         let body: fetch::Response<'_> = answer.body(FETCH);
         let topic = body.responses.first().expect("one topic was asked for");
-        let p = topic
-            .partitions
-            .first()
-            .expect("one partition was asked for");
+        let p = topic.partitions.first().expect("one partition was asked for");
         let oracle = &self.hub.oracle;
         match p.error_code {
             ErrorCode::None => {
@@ -125,9 +117,7 @@ impl Consumer {
         let mut follows: Option<(Ticket, i64)> = None;
         while self.hub.go_on(&self.rt, &mut self.rng).await {
             let topics = self.hub.oracle.settled();
-            let gone = follows
-                .as_ref()
-                .is_none_or(|(t, _)| !self.hub.oracle.stable(t));
+            let gone = follows.as_ref().is_none_or(|(t, _)| !self.hub.oracle.stable(t));
             if gone || self.rng.percent(1) {
                 follows = None;
                 if !topics.is_empty() {
@@ -165,10 +155,8 @@ impl Consumer {
                 continue;
             }
             let (name, partitions) = self.rng.pick(&topics).clone();
-            let Some(ticket) = self
-                .hub
-                .oracle
-                .ticket(&name, self.rng.index(partitions as usize) as i32)
+            let Some(ticket) =
+                self.hub.oracle.ticket(&name, self.rng.index(partitions as usize) as i32)
             else {
                 continue;
             };
@@ -182,11 +170,8 @@ impl Consumer {
                 8 => self.offsets(&ticket, list_offsets::EARLIEST).await,
                 _ => {
                     let time = self.rt.wall_ms() - self.rng.range(0, 500) as i64;
-                    let time = if self.rng.percent(30) {
-                        list_offsets::MAX_TIMESTAMP
-                    } else {
-                        time
-                    };
+                    let time =
+                        if self.rng.percent(30) { list_offsets::MAX_TIMESTAMP } else { time };
                     self.offsets(&ticket, time).await;
                 }
             }
@@ -205,10 +190,7 @@ impl Consumer {
             timestamp,
             ..Default::default()
         };
-        let topic = list_offsets::Topic {
-            name: &ticket.topic,
-            partitions: vec![partition].into(),
-        };
+        let topic = list_offsets::Topic { name: &ticket.topic, partitions: vec![partition].into() };
         let request = list_offsets::Request {
             replica_id: -1,
             topics: vec![topic].into(),
@@ -220,10 +202,7 @@ impl Consumer {
         };
         let body: list_offsets::Response<'_> = answer.body(OFFSETS);
         let topic = body.topics.first().expect("one topic was asked for");
-        let p = topic
-            .partitions
-            .first()
-            .expect("one partition was asked for");
+        let p = topic.partitions.first().expect("one partition was asked for");
         let oracle = &self.hub.oracle;
         match p.error_code {
             ErrorCode::None => match timestamp {
@@ -244,10 +223,9 @@ impl Consumer {
             },
             ErrorCode::NotLeaderOrFollower => {}
             ErrorCode::UnknownTopicOrPartition if !oracle.stable(ticket) => {}
-            code => oracle.complain(format!(
-                "offsets of {}-{}: {code:?}",
-                ticket.topic, ticket.index
-            )),
+            code => {
+                oracle.complain(format!("offsets of {}-{}: {code:?}", ticket.topic, ticket.index))
+            }
         }
     }
 
@@ -294,9 +272,7 @@ impl Consumer {
             }
         }
         if tries >= 200 {
-            self.hub
-                .oracle
-                .complain(format!("{name}-{index} could not be read"));
+            self.hub.oracle.complain(format!("{name}-{index} could not be read"));
         }
         self.hub.oracle.read_to_end(&first, from, next, bytes);
     }

@@ -81,10 +81,6 @@ impl Coverage {
     }
 
     pub(crate) fn missing(&self) -> Vec<&'static str> {
-        self.kinds()
-            .into_iter()
-            .filter(|(_, n)| *n == 0)
-            .map(|(kind, _)| kind)
-            .collect()
+        self.kinds().into_iter().filter(|(_, n)| *n == 0).map(|(kind, _)| kind).collect()
     }
 }

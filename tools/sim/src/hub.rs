@@ -48,11 +48,7 @@ pub(crate) const PORT: u16 = 9092;
 
 impl Hub {
     pub(crate) fn new(verbose: bool) -> Rc<Hub> {
-        Rc::new(Hub {
-            verbose,
-            patience: Cell::new(Duration::from_secs(2)),
-            ..Default::default()
-        })
+        Rc::new(Hub { verbose, patience: Cell::new(Duration::from_secs(2)), ..Default::default() })
     }
 
     pub(crate) fn operation(&self) {
@@ -66,29 +62,18 @@ impl Hub {
 
     /// Port of a core.
     pub(crate) fn port(&self, core: usize) -> u16 {
-        if self.cores.get() == 1 {
-            PORT
-        } else {
-            PORT + 1000 + 100 * core as u16
-        }
+        if self.cores.get() == 1 { PORT } else { PORT + 1000 + 100 * core as u16 }
     }
 
     /// A port that answers everything.
     pub(crate) fn any_port(&self, rng: &mut Rng) -> u16 {
         let core = rng.index(self.cores.get().max(1) + 1);
-        if core == self.cores.get() {
-            PORT
-        } else {
-            self.port(core)
-        }
+        if core == self.cores.get() { PORT } else { self.port(core) }
     }
 
     /// Waits while clients are to keep quiet, and a moment more. False: finish.
     pub(crate) async fn go_on(&self, rt: &Runtime, rng: &mut Rng) -> bool {
-        rt.sleep(Duration::from_micros(
-            rng.range(10, 1_000 * self.pause_ms.get().max(1)),
-        ))
-        .await;
+        rt.sleep(Duration::from_micros(rng.range(10, 1_000 * self.pause_ms.get().max(1)))).await;
         while self.paused.get() && !self.done.get() {
             rt.sleep(Duration::from_millis(5)).await;
         }

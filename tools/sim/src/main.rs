@@ -39,23 +39,12 @@ struct Arguments {
 
 fn arguments() -> Result<Arguments, String> {
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut out = Arguments {
-        start: 1,
-        seeds: 1,
-        jobs,
-        verbose: false,
-        mutant: None,
-    };
+    let mut out = Arguments { start: 1, seeds: 1, jobs, verbose: false, mutant: None };
     let mut given = std::env::args().skip(1);
     while let Some(name) = given.next() {
-        let value = given
-            .next()
-            .ok_or_else(|| format!("{name} needs a value"))?;
-        let number = || {
-            value
-                .parse::<u64>()
-                .map_err(|_| format!("{name} {value}: a number is expected"))
-        };
+        let value = given.next().ok_or_else(|| format!("{name} needs a value"))?;
+        let number =
+            || value.parse::<u64>().map_err(|_| format!("{name} {value}: a number is expected"));
         match name.as_str() {
             "--seeds" => out.seeds = number()?,
             "--start" => out.start = number()?,
@@ -64,7 +53,7 @@ fn arguments() -> Result<Arguments, String> {
             "--mutant" => {
                 if !cfg!(feature = "mutants") {
                     return Err(
-                        "this build has no mutants: cargo run -p sim --features mutants".to_owned(),
+                        "this build has no mutants: cargo run -p sim --features mutants".to_owned()
                     );
                 }
                 out.mutant =
@@ -146,11 +135,7 @@ fn main() -> ExitCode {
         }
     });
     let (coverage, ran) = total.into_inner().unwrap_or_default();
-    println!(
-        "{ran} seeds from {} are fine, {} crashes",
-        a.start,
-        coverage.crashes()
-    );
+    println!("{ran} seeds from {} are fine, {} crashes", a.start, coverage.crashes());
     for (kind, n) in coverage.kinds() {
         println!("  {n:>10} {kind}");
     }

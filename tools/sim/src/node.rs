@@ -88,10 +88,7 @@ pub(crate) fn start(world: &World, settings: &Settings, cores: usize) -> Rc<Life
                 Ok(core) => core,
                 Err(e) => rt.fatal(&format!("start: {e}")),
             };
-            let life = within
-                .borrow()
-                .clone()
-                .expect("set before the world moves on");
+            let life = within.borrow().clone().expect("set before the world moves on");
             life.shards.borrow_mut()[rt.core()] = Some(core.shard.clone());
             loop {
                 let stop = life.stop.notified();
@@ -144,6 +141,16 @@ impl Life {
         all
     }
 
+    /// Partitions that are refused, and why.
+    pub(crate) fn refused(&self) -> Vec<String> {
+        let shards = self.shards.borrow();
+        let logs = shards.iter().flatten().flat_map(|s| s.store().logs());
+        logs.filter_map(|log| {
+            Some(format!("{}-{}: {}", log.topic(), log.id().index, log.refused()?))
+        })
+        .collect()
+    }
+
     /// Lets go of the node's inside, when it has ended.
     pub(crate) fn forget(&self) {
         self.shards.borrow_mut().iter_mut().for_each(|s| *s = None);
@@ -151,11 +158,8 @@ impl Life {
 }
 
 fn describe(p: &PartitionState) -> String {
-    let segments: Vec<_> = p
-        .segments
-        .iter()
-        .map(|s| (s.base, s.end, s.length, s.max_timestamp))
-        .collect();
+    let segments: Vec<_> =
+        p.segments.iter().map(|s| (s.base, s.end, s.length, s.max_timestamp)).collect();
     let producers: Vec<_> = p.producers.iter().collect();
     format!(
         "{} {} {}..{} {:?} {segments:?} {producers:?}",

@@ -168,10 +168,7 @@ impl Oracle {
             born,
             retention_bytes,
             partitions: (0..partitions)
-                .map(|_| Partition {
-                    epoch: -1,
-                    ..Default::default()
-                })
+                .map(|_| Partition { epoch: -1, ..Default::default() })
                 .collect(),
         });
         if dead {
@@ -196,11 +193,7 @@ impl Oracle {
     pub(crate) fn ticket(&self, topic: &str, index: i32) -> Option<Ticket> {
         let state = self.state.borrow();
         let known = state.topics.get(topic)?;
-        let p = known
-            .now
-            .as_ref()?
-            .partitions
-            .get(usize::try_from(index).ok()?)?;
+        let p = known.now.as_ref()?.partitions.get(usize::try_from(index).ok()?)?;
         Some(Ticket {
             topic: topic.to_owned(),
             index,
@@ -216,10 +209,7 @@ impl Oracle {
     pub(crate) fn stable(&self, ticket: &Ticket) -> bool {
         let state = self.state.borrow();
         ticket.settled
-            && state
-                .topics
-                .get(&ticket.topic)
-                .is_some_and(|t| t.changes == ticket.changes)
+            && state.topics.get(&ticket.topic).is_some_and(|t| t.changes == ticket.changes)
     }
 
     /// A batch is about to be sent for the first time.
@@ -303,10 +293,7 @@ impl Oracle {
         }
         let mut state = self.state.borrow_mut();
         let result = if epoch < ticket.epoch {
-            Err(format!(
-                "leader epoch {epoch}, it was {} before",
-                ticket.epoch
-            ))
+            Err(format!("leader epoch {epoch}, it was {} before", ticket.epoch))
         } else {
             let p = state.partition(ticket);
             p.epoch = p.epoch.max(epoch);
@@ -337,9 +324,8 @@ impl Oracle {
             return;
         }
         let mut state = self.state.borrow_mut();
-        let result = state
-            .log_start(ticket, log_start)
-            .and_then(|()| state.end(ticket, high_watermark));
+        let result =
+            state.log_start(ticket, log_start).and_then(|()| state.end(ticket, high_watermark));
         let result = result.and_then(|()| {
             if offset < log_start || offset > ticket.end {
                 Ok(())
@@ -369,18 +355,12 @@ impl Oracle {
             (Some(_), Some(_)) => Some("has another id".to_owned()),
         };
         if let Some(what) = what {
-            state
-                .violation
-                .get_or_insert(format!("topic {name} {what}"));
+            state.violation.get_or_insert(format!("topic {name} {what}"));
         }
     }
 
     pub(crate) fn changes(&self, name: &str) -> u64 {
-        self.state
-            .borrow()
-            .topics
-            .get(name)
-            .map_or(0, |t| t.changes)
+        self.state.borrow().topics.get(name).map_or(0, |t| t.changes)
     }
 
     /// All of a partition was read: everything that was ever placed must have been among it.
@@ -398,9 +378,7 @@ impl Oracle {
         let result = if to < end {
             Err(format!("read up to {to}, but {end} was shown"))
         } else if from > 0 && retention >= 0 && bytes < retention.unsigned_abs() {
-            Err(format!(
-                "retention.bytes is {retention}, and only {bytes} bytes are left"
-            ))
+            Err(format!("retention.bytes is {retention}, and only {bytes} bytes are left"))
         } else {
             Ok(())
         };
@@ -409,22 +387,16 @@ impl Oracle {
 
     pub(crate) fn batches_acknowledged(&self) -> usize {
         let state = self.state.borrow();
-        let partitions = state
-            .topics
-            .values()
-            .filter_map(|t| t.now.as_ref())
-            .flat_map(|i| &i.partitions);
-        partitions
-            .map(|p| p.placed.values().filter(|x| x.acknowledged).count())
-            .sum()
+        let partitions =
+            state.topics.values().filter_map(|t| t.now.as_ref()).flat_map(|i| &i.partitions);
+        partitions.map(|p| p.placed.values().filter(|x| x.acknowledged).count()).sum()
     }
 }
 
 impl State {
     fn judge(&mut self, ticket: &Ticket, result: Result<(), String>) {
         if let Err(what) = result {
-            self.violation
-                .get_or_insert(format!("{}-{}: {what}", ticket.topic, ticket.index));
+            self.violation.get_or_insert(format!("{}-{}: {what}", ticket.topic, ticket.index));
         }
     }
 
@@ -453,21 +425,12 @@ impl State {
         let retention = self.incarnation(ticket).retention_bytes;
         let p = self.partition(ticket);
         if start < ticket.start {
-            return Err(format!(
-                "the log starts at {start}, it was {} before",
-                ticket.start
-            ));
+            return Err(format!("the log starts at {start}, it was {} before", ticket.start));
         }
         if start > 0 && retention < 0 {
-            return Err(format!(
-                "the log starts at {start}, and nothing may have moved it"
-            ));
+            return Err(format!("the log starts at {start}, and nothing may have moved it"));
         }
-        let split = p
-            .placed
-            .range(..start)
-            .next_back()
-            .filter(|(base, b)| *base + b.count > start);
+        let split = p.placed.range(..start).next_back().filter(|(base, b)| *base + b.count > start);
         if let Some((base, b)) = split {
             return Err(format!(
                 "the log starts at {start}, inside the batch {base}..{}",
@@ -503,9 +466,7 @@ impl State {
                 return Err(format!("the CRC of the batch {base}..{end} does not fit"));
             }
             if first && !(base <= next && next < end) || !first && base != next {
-                return Err(format!(
-                    "a batch {base}..{end} where offset {next} was to be"
-                ));
+                return Err(format!("a batch {base}..{end} where offset {next} was to be"));
             }
             first = false;
             next = end;
@@ -578,22 +539,14 @@ impl State {
             && (other + x.count > base)
             && (other, x.send) != (base, send)
         {
-            let was = if x.acknowledged {
-                "acknowledged"
-            } else {
-                "shown"
-            };
+            let was = if x.acknowledged { "acknowledged" } else { "shown" };
             return Err(format!(
                 "the batch at {base}..{end} is another than the one that was {was} at {other}..{}",
                 other + x.count
             ));
         }
         if epoch.is_some() {
-            let lower = p
-                .placed
-                .range(..base)
-                .next_back()
-                .and_then(|(_, x)| x.epoch);
+            let lower = p.placed.range(..base).next_back().and_then(|(_, x)| x.epoch);
             let upper = p.placed.range(end..).next().and_then(|(_, x)| x.epoch);
             if lower.is_some_and(|l| Some(l) > epoch) || upper.is_some_and(|u| Some(u) < epoch) {
                 return Err(format!(
@@ -601,19 +554,12 @@ impl State {
                 ));
             }
         }
-        let placed = p.placed.entry(base).or_insert(Placed {
-            send,
-            count,
-            epoch,
-            acknowledged,
-        });
+        let placed = p.placed.entry(base).or_insert(Placed { send, count, epoch, acknowledged });
         placed.acknowledged |= acknowledged;
         if let (Some(was), Some(is)) = (placed.epoch, epoch)
             && was != is
         {
-            return Err(format!(
-                "the batch at {base} has leader epoch {is}, it was {was}"
-            ));
+            return Err(format!("the batch at {base} has leader epoch {is}, it was {was}"));
         }
         placed.epoch = placed.epoch.or(epoch);
         p.end = p.end.max(end);
@@ -635,23 +581,16 @@ impl Partition {
             (Order::Connection { .. }, Order::Producer { .. })
             | (Order::Producer { .. }, Order::Connection { .. }) => false,
         };
-        let before = self
-            .orders
-            .range(..order)
-            .next_back()
-            .filter(|(o, _)| same(o));
+        let before = self.orders.range(..order).next_back().filter(|(o, _)| same(o));
         let after = self
             .orders
             .range((std::ops::Bound::Excluded(order), std::ops::Bound::Unbounded))
             .next()
             .filter(|(o, _)| same(o));
-        if let Some((o, at)) = before
-            .filter(|(_, at)| **at >= base)
-            .or(after.filter(|(_, at)| **at <= base))
+        if let Some((o, at)) =
+            before.filter(|(_, at)| **at >= base).or(after.filter(|(_, at)| **at <= base))
         {
-            return Err(format!(
-                "order: {order:?} stands at {base}, and {o:?} at {at}"
-            ));
+            return Err(format!("order: {order:?} stands at {base}, and {o:?} at {at}"));
         }
         self.orders.insert(order, base);
         Ok(())

@@ -45,32 +45,16 @@ pub(crate) struct Producer {
 
 impl Producer {
     pub(crate) fn new(hub: &Rc<Hub>, rt: &Runtime, rng: Rng, name: u64, largest: u64) -> Producer {
-        Producer {
-            hub: Rc::clone(hub),
-            rt: rt.clone(),
-            rng,
-            name,
-            largest,
-            made: 0,
-            client: None,
-        }
+        Producer { hub: Rc::clone(hub), rt: rt.clone(), rng, name, largest, made: 0, client: None }
     }
 
     fn batch(&mut self, producer: Option<(i64, i32)>) -> (Vec<u8>, i32) {
-        let codec = if self.rng.percent(5) {
-            Codec::Lz4
-        } else {
-            Codec::None
-        };
+        let codec = if self.rng.percent(5) { Codec::Lz4 } else { Codec::None };
         let mut builder = BatchBuilder::new(codec);
         if let Some((id, sequence)) = producer {
             builder = builder.producer(id, 0, sequence);
         }
-        let records = if self.rng.percent(70) {
-            1
-        } else {
-            self.rng.range(1, 6)
-        };
+        let records = if self.rng.percent(70) { 1 } else { self.rng.range(1, 6) };
         let bytes = if self.rng.percent(60) {
             self.rng.range(1, 500)
         } else {
@@ -85,17 +69,9 @@ impl Producer {
             while value.len() < (bytes / records) as usize {
                 value.extend_from_slice(&pattern);
             }
-            builder.push(
-                self.rt.wall_ms() - self.rng.range(0, 50) as i64,
-                None,
-                Some(&value),
-                &[],
-            );
+            builder.push(self.rt.wall_ms() - self.rng.range(0, 50) as i64, None, Some(&value), &[]);
         }
-        (
-            builder.build().expect("batches are built in memory"),
-            records as i32,
-        )
+        (builder.build().expect("batches are built in memory"), records as i32)
     }
 
     fn pick(&mut self) -> Option<(String, i32)> {
@@ -129,14 +105,10 @@ impl Producer {
         if let Some((client, _)) = &mut self.client {
             let mut sent = Vec::new();
             for bytes in batches {
-                let partition = produce::Partition {
-                    index: ticket.index,
-                    records: Records::Bytes(bytes),
-                };
-                let topic = produce::Topic {
-                    name: &ticket.topic,
-                    partition_data: vec![partition].into(),
-                };
+                let partition =
+                    produce::Partition { index: ticket.index, records: Records::Bytes(bytes) };
+                let topic =
+                    produce::Topic { name: &ticket.topic, partition_data: vec![partition].into() };
                 let request = produce::Request {
                     acks,
                     timeout_ms: 1_000,
@@ -154,10 +126,7 @@ impl Producer {
                 };
                 let body: produce::Response<'_> = answer.body(VERSION);
                 let topic = body.responses.first().expect("one topic was sent");
-                let p = topic
-                    .partition_responses
-                    .first()
-                    .expect("one partition was sent");
+                let p = topic.partition_responses.first().expect("one partition was sent");
                 outcomes.push(match p.error_code {
                     ErrorCode::None => {
                         self.hub.oracle.acknowledged(
@@ -204,10 +173,9 @@ impl Producer {
             _ => false,
         };
         if !fine {
-            self.hub.oracle.complain(format!(
-                "produce to {}-{}: {code:?}",
-                ticket.topic, ticket.index
-            ));
+            self.hub
+                .oracle
+                .complain(format!("produce to {}-{}: {code:?}", ticket.topic, ticket.index));
         }
     }
 
@@ -228,10 +196,7 @@ impl Producer {
             let connection = self.hub.connection();
             let mut sends: Vec<SendId> = Vec::new();
             for (n, bytes) in batches.iter().enumerate() {
-                let order = Order::Connection {
-                    connection,
-                    n: n as u64,
-                };
+                let order = Order::Connection { connection, n: n as u64 };
                 sends.push(self.hub.oracle.sending(&ticket, bytes, order));
             }
             for _ in 0..3 {
@@ -253,10 +218,7 @@ impl Producer {
                 {
                     break;
                 }
-                batches = unknown
-                    .iter()
-                    .map(|at| std::mem::take(&mut batches[*at]))
-                    .collect();
+                batches = unknown.iter().map(|at| std::mem::take(&mut batches[*at])).collect();
                 sends = unknown.iter().map(|at| sends[*at]).collect();
                 if self.connected().await.is_err() {
                     break;
@@ -270,10 +232,8 @@ impl Producer {
     async fn producer_id(&mut self) -> Option<i64> {
         self.connected().await.ok()?;
         let (client, _) = self.client.as_mut()?;
-        let request = init_producer_id::Request {
-            transaction_timeout_ms: 1_000,
-            ..Default::default()
-        };
+        let request =
+            init_producer_id::Request { transaction_timeout_ms: 1_000, ..Default::default() };
         let Ok(answer) = client.call(&request, 4).await else {
             self.client = None;
             return None;
@@ -283,9 +243,7 @@ impl Producer {
             ErrorCode::None => Some(body.producer_id),
             ErrorCode::NotLeaderOrFollower | ErrorCode::KafkaStorageError => None,
             code => {
-                self.hub
-                    .oracle
-                    .complain(format!("InitProducerId: {code:?}"));
+                self.hub.oracle.complain(format!("InitProducerId: {code:?}"));
                 None
             }
         }
@@ -307,9 +265,7 @@ impl Producer {
                 id = self.producer_id().await;
                 if let Some(new) = id {
                     if !ids.borrow_mut().insert(new) {
-                        self.hub
-                            .oracle
-                            .complain(format!("producer id {new} was given out twice"));
+                        self.hub.oracle.complain(format!("producer id {new} was given out twice"));
                     }
                     sequences.clear();
                     known.clear();
@@ -335,9 +291,8 @@ impl Producer {
                     let next = sequences.entry((topic.clone(), index)).or_insert(0);
                     let sequence = *next;
                     let (bytes, records) = self.batch(Some((own, sequence)));
-                    *sequences
-                        .get_mut(&(topic.clone(), index))
-                        .expect("put a moment ago") += records;
+                    *sequences.get_mut(&(topic.clone(), index)).expect("put a moment ago") +=
+                        records;
                     let send = self.hub.oracle.sending(
                         &ticket,
                         &bytes,

@@ -51,6 +51,7 @@ struct Driver {
     cores: usize,
     eio: bool,
     full: bool,
+    life: Option<Rc<Life>>,
 }
 
 /// Runs one seed.
@@ -71,13 +72,11 @@ pub(crate) fn run(seed: u64, mutant: Option<Mutant>, verbose: bool) -> Result<Re
         cores,
         eio: false,
         full: false,
+        life: None,
         rng,
     };
     driver.whole()?;
-    Ok(Report {
-        coverage: driver.coverage,
-        trace: driver.world.trace_hash(),
-    })
+    Ok(Report { coverage: driver.coverage, trace: driver.world.trace_hash() })
 }
 
 impl Driver {
@@ -107,9 +106,7 @@ impl Driver {
     }
 
     fn spawn_clients(&mut self) {
-        let largest = *self
-            .rng
-            .pick(&[2_000, 40_000, 40_000, 200_000, 200_000, 200_000, 500_000]);
+        let largest = *self.rng.pick(&[2_000, 40_000, 40_000, 200_000, 200_000, 200_000, 500_000]);
         let ids = Rc::new(RefCell::new(BTreeSet::new()));
         for n in 0..self.rng.range(1, 4) {
             let (rt, rng) = (self.world.client(&format!("plain{n}")), self.rng.fork());
@@ -117,10 +114,7 @@ impl Driver {
             self.spawn(&rt, producer.plain());
         }
         for n in 0..self.rng.range(1, 4) {
-            let (rt, rng) = (
-                self.world.client(&format!("idempotent{n}")),
-                self.rng.fork(),
-            );
+            let (rt, rng) = (self.world.client(&format!("idempotent{n}")), self.rng.fork());
             let producer = Producer::new(&self.hub, &rt, rng, 100 + n, largest);
             self.spawn(&rt, producer.idempotent(Rc::clone(&ids)));
         }
@@ -149,7 +143,9 @@ impl Driver {
         let over = || self.hub.oracle.violated() || !self.world.is_running(NODE) || done();
         let ran = self.world.run_until(over, limit);
         if let Some(violation) = self.hub.oracle.violation() {
-            return Err(violation);
+            let refused = self.life.iter().flat_map(|life| life.refused());
+            let refused: Vec<String> = refused.map(|why| format!("; refused: {why}")).collect();
+            return Err(violation + &refused.concat());
         }
         ran.map_err(|stuck| format!("{what}: {stuck}"))?;
         if self.world.is_running(NODE) {
@@ -170,6 +166,7 @@ impl Driver {
         let life = start(&self.world, &self.settings, self.cores);
         self.hub.life.set(self.hub.life.get() + 1);
         self.hub.cores.set(self.cores);
+        self.life = Some(Rc::clone(&life));
         let cores = self.cores;
         self.say(|| format!("life with {cores} cores"));
         if self.full {
@@ -198,10 +195,8 @@ impl Driver {
                 life.stop();
                 self.until("clean stop", || false, START_LIMIT)?;
                 self.coverage.clean_stops += 1;
-                if let Some(Err(e)) = life
-                    .handle
-                    .take()
-                    .and_then(|all| all.into_iter().find(Result::is_err))
+                if let Some(Err(e)) =
+                    life.handle.take().and_then(|all| all.into_iter().find(Result::is_err))
                 {
                     return Err(format!("clean stop: {e}"));
                 }
@@ -251,8 +246,7 @@ impl Driver {
         let mut life = self.start();
         // A crash in the middle of recovery, or soon after it.
         while self.rng.percent(30) {
-            self.world
-                .run_for(Duration::from_micros(self.rng.range(0, 40_000)));
+            self.world.run_for(Duration::from_micros(self.rng.range(0, 40_000)));
             if let Some(violation) = self.hub.oracle.violation() {
                 return Err(violation);
             }
@@ -260,11 +254,7 @@ impl Driver {
                 break;
             }
             self.coverage.recovery_crashes += u64::from(!life.ready());
-            let end = if self.rng.percent(50) {
-                End::Kill
-            } else {
-                End::PowerCut
-            };
+            let end = if self.rng.percent(50) { End::Kill } else { End::PowerCut };
             self.end(&life, end)?;
             life = self.start();
         }
@@ -309,11 +299,7 @@ impl Driver {
     /// Recovered twice is the same: killed as soon as it serves, it comes back with the same state.
     fn once_more(&mut self, life: Rc<Life>) -> Result<Option<Rc<Life>>, String> {
         let first = life.flushed();
-        let end = if self.rng.percent(50) {
-            End::Kill
-        } else {
-            End::PowerCut
-        };
+        let end = if self.rng.percent(50) { End::Kill } else { End::PowerCut };
         self.end(&life, end)?;
         let life = self.start();
         if !self.wait_ready(&life)? {
@@ -343,22 +329,14 @@ impl Driver {
         let ms = Duration::from_millis;
         let slow = rng.percent(20);
         let mut faults = Faults {
-            flush_delay: if slow {
-                ms(rng.range(50, 400))
-            } else {
-                Duration::from_micros(600)
-            },
+            flush_delay: if slow { ms(rng.range(50, 400)) } else { Duration::from_micros(600) },
             syncfs_delay: ms(*rng.pick(&[3, 3, 30, 300])),
             late_writes: ms(*rng.pick(&[0, 5, 2_000])),
             net_delay: Duration::from_micros(*rng.pick(&[50, 200, 2_000])),
             reset_chance: if rng.percent(20) { 0.01 } else { 0.0 },
             ..Default::default()
         };
-        self.hub.patience.set(if slow {
-            ms(rng.range(20, 300))
-        } else {
-            ms(2_000)
-        });
+        self.hub.patience.set(if slow { ms(rng.range(20, 300)) } else { ms(2_000) });
         self.eio = rng.percent(12);
         if self.eio {
             let nth = Some(rng.range(1, 60));
@@ -415,22 +393,14 @@ impl Driver {
         self.wait_ready(&life)?;
         let more = self.hub.operations.get() + 50;
         let hub = Rc::clone(&self.hub);
-        self.until(
-            "the last life",
-            move || hub.operations.get() >= more,
-            WORK_LIMIT,
-        )?;
+        self.until("the last life", move || hub.operations.get() >= more, WORK_LIMIT)?;
         self.hub.done.set(true);
         let hub = Rc::clone(&self.hub);
         self.until("clients finish", move || hub.running.get() == 0, WORK_LIMIT)?;
         let (rt, rng) = (self.world.client("verifier"), self.rng.fork());
         self.spawn(&rt, Consumer::new(&self.hub, &rt, rng).read_everything());
         let hub = Rc::clone(&self.hub);
-        self.until(
-            "everything is read",
-            move || hub.running.get() == 0,
-            WORK_LIMIT,
-        )?;
+        self.until("everything is read", move || hub.running.get() == 0, WORK_LIMIT)?;
         self.end(&life, End::Clean)?;
         let seen = *self.hub.seen.borrow();
         let c = &mut self.coverage;
@@ -457,10 +427,7 @@ mod tests {
     fn a_seed_replays_exactly() {
         for seed in 1..=3 {
             let traces = [0, 1].map(|_| run(seed, None, false).map(|report| report.trace));
-            assert!(
-                traces[0].is_ok() && traces[0] == traces[1],
-                "seed {seed}: {traces:?}"
-            );
+            assert!(traces[0].is_ok() && traces[0] == traces[1], "seed {seed}: {traces:?}");
         }
     }
 }

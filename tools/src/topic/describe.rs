@@ -31,25 +31,16 @@ async fn describe(rt: Runtime, args: Args) -> Result<()> {
     let name: Arc<str> = topic.name.as_str().into();
     // A partition without a leader has nobody to ask, and must not keep the others from being shown.
     let led = topic.partitions.iter().filter(|p| p.leader >= 0);
-    let led: Vec<TopicPartition> = led
-        .map(|p| TopicPartition::new(Arc::clone(&name), p.index))
-        .collect();
+    let led: Vec<TopicPartition> =
+        led.map(|p| TopicPartition::new(Arc::clone(&name), p.index)).collect();
     let by_partition = |offsets: Vec<(TopicPartition, i64)>| -> BTreeMap<i32, i64> {
-        offsets
-            .into_iter()
-            .map(|(at, offset)| (at.partition, offset))
-            .collect()
+        offsets.into_iter().map(|(at, offset)| (at.partition, offset)).collect()
     };
     let starts = by_partition(client.list_offsets(led.clone(), EARLIEST).await?);
     let ends = by_partition(client.list_offsets(led, LATEST).await?);
 
     let head = [
-        format!(
-            "topic {} id {} partitions {}",
-            topic.name,
-            topic.id,
-            topic.partitions.len()
-        ),
+        format!("topic {} id {} partitions {}", topic.name, topic.id, topic.partitions.len()),
         "partition leader epoch start end replicas isr".to_string(),
     ];
     let offset = |of: &BTreeMap<i32, i64>, p: &PartitionInfo| {
@@ -58,10 +49,7 @@ async fn describe(rt: Runtime, args: Args) -> Result<()> {
     let line = |p: &PartitionInfo| {
         let (start, end) = (offset(&starts, p), offset(&ends, p));
         let (replicas, isr) = (nodes(&p.replicas), nodes(&p.isr));
-        format!(
-            "{} {} {} {start} {end} {replicas} {isr}",
-            p.index, p.leader, p.leader_epoch
-        )
+        format!("{} {} {} {start} {end} {replicas} {isr}", p.index, p.leader, p.leader_epoch)
     };
     super::print(head.into_iter().chain(topic.partitions.iter().map(line)))
 }

@@ -21,15 +21,7 @@ const MUTANT_SEEDS: &str = "200";
 
 /// fmt, clippy, tidy, unit tests; stops at the first that fails.
 pub(crate) fn check() -> Result<bool, String> {
-    let clippy = [
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--quiet",
-        "--",
-        "-D",
-        "warnings",
-    ];
+    let clippy = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
     Ok(cargo(&["fmt", "--all", "--check"])?
         && cargo(&clippy)?
         && tidy::run()?
@@ -54,10 +46,7 @@ pub(crate) fn mutants(options: &[&str]) -> Result<bool, String> {
         names => (MUTANT_SEEDS, names),
     };
     if let Some(unknown) = names.iter().find(|n| !MUTANTS.contains(*n)) {
-        return Err(format!(
-            "no mutant `{unknown}`; there are: {}",
-            MUTANTS.join(", ")
-        ));
+        return Err(format!("no mutant `{unknown}`; there are: {}", MUTANTS.join(", ")));
     }
     let feature = ["--release", "--package", "sim", "--features", "mutants"];
     let mut build = vec!["build", "--quiet"];
@@ -66,10 +55,7 @@ pub(crate) fn mutants(options: &[&str]) -> Result<bool, String> {
         return Err("the simulator does not build with `--features mutants`".to_owned());
     }
     let mut survived = 0;
-    for name in MUTANTS
-        .iter()
-        .filter(|m| names.is_empty() || names.contains(m))
-    {
+    for name in MUTANTS.iter().filter(|m| names.is_empty() || names.contains(m)) {
         let mut args = vec!["run", "--quiet"];
         args.extend(feature);
         args.extend(["--", "--mutant", name, "--seeds", seeds]);
@@ -96,11 +82,7 @@ fn verdict(code: Option<i32>, said: &str, seeds: &str) -> Result<String, String>
         (Some(CAUGHT), None) => Err("NOT PROVED: caught, but no line names the seed".to_owned()),
         (Some(0), _) => Err(format!("SURVIVED {seeds} seeds")),
         (code, _) => {
-            let last = said
-                .lines()
-                .rev()
-                .find(|l| !l.trim().is_empty())
-                .unwrap_or("nothing");
+            let last = said.lines().rev().find(|l| !l.trim().is_empty()).unwrap_or("nothing");
             Err(format!("NOT PROVED: exit code {code:?}, last line: {last}"))
         }
     }
@@ -108,17 +90,9 @@ fn verdict(code: Option<i32>, said: &str, seeds: &str) -> Result<String, String>
 
 /// Splits `... seed 42: what` into `42` and `what`.
 fn seed_and_rest(line: &str) -> (&str, &str) {
-    let after = line
-        .split_once("seed")
-        .map_or("", |s| s.1)
-        .trim_start_matches([' ', '=', ':']);
-    let end = after
-        .find(|c: char| !c.is_ascii_alphanumeric())
-        .unwrap_or(after.len());
-    (
-        &after[..end],
-        after[end..].trim_start_matches([' ', ':', ',']),
-    )
+    let after = line.split_once("seed").map_or("", |s| s.1).trim_start_matches([' ', '=', ':']);
+    let end = after.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(after.len());
+    (&after[..end], after[end..].trim_start_matches([' ', ':', ',']))
 }
 
 fn cargo_command(args: &[&str]) -> Command {
@@ -129,9 +103,7 @@ fn cargo_command(args: &[&str]) -> Command {
 
 fn cargo(args: &[&str]) -> Result<bool, String> {
     let mut command = cargo_command(args);
-    let status = command
-        .status()
-        .map_err(|e| format!("{command:?} did not start: {e}"))?;
+    let status = command.status().map_err(|e| format!("{command:?} did not start: {e}"))?;
     if !status.success() {
         eprintln!("failed: cargo {}", args.join(" "));
     }
@@ -146,29 +118,15 @@ mod tests {
     fn a_mutant_counts_as_caught_only_by_the_oracle_and_with_its_seed() {
         let said = "running\nviolation at seed 42: offset 7 acknowledged, gone after crash 2\n";
         let caught = verdict(Some(CAUGHT), said, "9").unwrap();
-        assert_eq!(
-            caught,
-            "caught by seed 42: offset 7 acknowledged, gone after crash 2"
-        );
+        assert_eq!(caught, "caught by seed 42: offset 7 acknowledged, gone after crash 2");
         assert!(verdict(Some(CAUGHT), "something", "9").is_err());
-        assert_eq!(
-            verdict(Some(0), "seed 1 ok", "9").unwrap_err(),
-            "SURVIVED 9 seeds"
-        );
-        assert!(
-            verdict(Some(101), "panicked\n", "9")
-                .unwrap_err()
-                .contains("panicked")
-        );
+        assert_eq!(verdict(Some(0), "seed 1 ok", "9").unwrap_err(), "SURVIVED 9 seeds");
+        assert!(verdict(Some(101), "panicked\n", "9").unwrap_err().contains("panicked"));
         assert!(verdict(None, "", "9").is_err());
     }
 
     #[test]
     fn an_unknown_mutant_is_refused_before_anything_is_built() {
-        assert!(
-            mutants(&["no-such"])
-                .unwrap_err()
-                .contains("ack-before-flush")
-        );
+        assert!(mutants(&["no-such"]).unwrap_err().contains("ack-before-flush"));
     }
 }

@@ -38,10 +38,7 @@ fn is_word(b: u8) -> bool {
 fn literal_or_comment(bytes: &[u8], at: usize) -> Option<usize> {
     let rest = &bytes[at..];
     let find = |needle: &[u8], from: usize| {
-        let hit = rest
-            .get(from..)?
-            .windows(needle.len())
-            .position(|w| w == needle)?;
+        let hit = rest.get(from..)?.windows(needle.len()).position(|w| w == needle)?;
         Some(at + from + hit + needle.len())
     };
     if rest.starts_with(b"//") {
@@ -50,18 +47,13 @@ fn literal_or_comment(bytes: &[u8], at: usize) -> Option<usize> {
     if rest.starts_with(b"/*") {
         return Some(block_comment(bytes, at));
     }
-    let prefix = rest
-        .iter()
-        .take(2)
-        .take_while(|b| matches!(b, b'b' | b'c' | b'r'))
-        .count();
+    let prefix = rest.iter().take(2).take_while(|b| matches!(b, b'b' | b'c' | b'r')).count();
     let hashes = rest[prefix..].iter().take_while(|b| **b == b'#').count();
     let raw = rest[..prefix].contains(&b'r');
     match rest.get(prefix + hashes) {
         Some(b'"') if raw => {
-            let close: Vec<u8> = std::iter::once(b'"')
-                .chain(std::iter::repeat_n(b'#', hashes))
-                .collect();
+            let close: Vec<u8> =
+                std::iter::once(b'"').chain(std::iter::repeat_n(b'#', hashes)).collect();
             Some(find(&close, prefix + hashes + 1).unwrap_or(bytes.len()))
         }
         Some(b'"') if hashes == 0 => Some(quoted(bytes, at + prefix + 1, b'"')),
@@ -111,23 +103,17 @@ fn quoted(bytes: &[u8], mut at: usize, close: u8) -> usize {
 
 /// The line of a byte position, from 1.
 pub(crate) fn line_of(text: &str, at: usize) -> usize {
-    text.as_bytes()[..at.min(text.len())]
-        .iter()
-        .filter(|b| **b == b'\n')
-        .count()
-        + 1
+    text.as_bytes()[..at.min(text.len())].iter().filter(|b| **b == b'\n').count() + 1
 }
 
 /// Positions where `needle` stands as a whole word or path in `code`.
 pub(crate) fn words<'a>(code: &'a str, needle: &'a str) -> impl Iterator<Item = usize> + 'a {
     let bytes = code.as_bytes();
-    code.match_indices(needle)
-        .map(|(at, _)| at)
-        .filter(move |&at| {
-            let before = at.checked_sub(1).map(|i| bytes[i]);
-            let after = bytes.get(at + needle.len()).copied();
-            !before.is_some_and(is_word) && !after.is_some_and(is_word)
-        })
+    code.match_indices(needle).map(|(at, _)| at).filter(move |&at| {
+        let before = at.checked_sub(1).map(|i| bytes[i]);
+        let after = bytes.get(at + needle.len()).copied();
+        !before.is_some_and(is_word) && !after.is_some_and(is_word)
+    })
 }
 
 /// Every path that the `use` statements of `code` bring in, written out, with its byte position:
@@ -137,9 +123,7 @@ pub(crate) fn imports(code: &str) -> Vec<(usize, String)> {
     for start in words(code, "use") {
         let from = start + "use".len();
         let len = code[from..].find(';').unwrap_or(code.len() - from);
-        flatten("", &code[from..from + len], &mut |path| {
-            found.push((start, path))
-        });
+        flatten("", &code[from..from + len], &mut |path| found.push((start, path)));
     }
     found
 }

@@ -22,14 +22,7 @@ pub(crate) struct Finding {
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}:{}: {}\n    mend: {}",
-            self.file,
-            self.line.max(1),
-            self.what,
-            self.mend
-        )
+        write!(f, "{}:{}: {}\n    mend: {}", self.file, self.line.max(1), self.what, self.mend)
     }
 }
 
@@ -40,10 +33,7 @@ pub(crate) fn run() -> Result<bool, String> {
     let files = workspace::files(&root)?;
     let manifest = |folder: &str| {
         let path = format!("{folder}/Cargo.toml");
-        files
-            .iter()
-            .find(|(n, _)| *n == path)
-            .map_or("", |(_, t)| t.as_str())
+        files.iter().find(|(n, _)| *n == path).map_or("", |(_, t)| t.as_str())
     };
 
     let mut findings = layers::check(&packages, &manifest);

@@ -24,22 +24,17 @@ pub(crate) struct Dependency {
 /// The root of the workspace: two folders above this crate, or the folder cargo was started in.
 pub(crate) fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.ancestors()
-        .nth(2)
-        .filter(|r| r.join("Cargo.lock").exists())
-        .map_or_else(
-            || std::env::current_dir().unwrap_or_else(|_| PathBuf::from(".")),
-            Path::to_path_buf,
-        )
+    here.ancestors().nth(2).filter(|r| r.join("Cargo.lock").exists()).map_or_else(
+        || std::env::current_dir().unwrap_or_else(|_| PathBuf::from(".")),
+        Path::to_path_buf,
+    )
 }
 
 /// Asks `cargo metadata` for the members. Errors say what was run and what it printed.
 pub(crate) fn packages(root: &Path) -> Result<Vec<Package>, String> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let mut command = Command::new(cargo);
-    command
-        .args(["metadata", "--no-deps", "--format-version", "1"])
-        .current_dir(root);
+    command.args(["metadata", "--no-deps", "--format-version", "1"]).current_dir(root);
     let json: Value = serde_json::from_str(&stdout(&mut command)?)
         .map_err(|e| format!("cargo metadata printed no JSON: {e}"))?;
     parse(&json, root)
@@ -48,16 +43,10 @@ pub(crate) fn packages(root: &Path) -> Result<Vec<Package>, String> {
 /// Reads the members out of the answer of `cargo metadata`.
 fn parse(json: &Value, root: &Path) -> Result<Vec<Package>, String> {
     let text = |v: &Value, key: &str| -> Result<String, String> {
-        v[key]
-            .as_str()
-            .map(str::to_owned)
-            .ok_or(format!("cargo metadata: no `{key}` in {v}"))
+        v[key].as_str().map(str::to_owned).ok_or(format!("cargo metadata: no `{key}` in {v}"))
     };
     let mut packages = Vec::new();
-    for p in json["packages"]
-        .as_array()
-        .ok_or("cargo metadata: no packages")?
-    {
+    for p in json["packages"].as_array().ok_or("cargo metadata: no packages")? {
         let manifest = PathBuf::from(text(p, "manifest_path")?);
         let folder = manifest.parent().unwrap_or(root);
         let folder = folder.strip_prefix(root).unwrap_or(folder);
@@ -68,11 +57,7 @@ fn parse(json: &Value, root: &Path) -> Result<Vec<Package>, String> {
             dependencies.push(Dependency { package, key });
         }
         let folder = folder.to_string_lossy().replace('\\', "/");
-        packages.push(Package {
-            name: text(p, "name")?,
-            folder,
-            dependencies,
-        });
+        packages.push(Package { name: text(p, "name")?, folder, dependencies });
     }
     Ok(packages)
 }
@@ -81,30 +66,18 @@ fn parse(json: &Value, root: &Path) -> Result<Vec<Package>, String> {
 /// UTF-8 are left out. Paths are relative to the root.
 pub(crate) fn files(root: &Path) -> Result<Vec<(String, String)>, String> {
     let mut command = Command::new("git");
-    command.args([
-        "ls-files",
-        "-z",
-        "--cached",
-        "--others",
-        "--exclude-standard",
-    ]);
+    command.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
     let listed = stdout(command.current_dir(root))?;
     let mut names: Vec<&str> = listed.split('\0').filter(|n| !n.is_empty()).collect();
     names.sort_unstable();
     names.dedup();
     // A file that was deleted but not yet committed is listed and cannot be read: it is gone.
-    let read = |n: &str| {
-        std::fs::read_to_string(root.join(n))
-            .ok()
-            .map(|t| (n.to_owned(), t))
-    };
+    let read = |n: &str| std::fs::read_to_string(root.join(n)).ok().map(|t| (n.to_owned(), t));
     Ok(names.into_iter().filter_map(read).collect())
 }
 
 fn stdout(command: &mut Command) -> Result<String, String> {
-    let output = command
-        .output()
-        .map_err(|e| format!("{command:?} did not start: {e}"))?;
+    let output = command.output().map_err(|e| format!("{command:?} did not start: {e}"))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         return Err(format!("{command:?} failed, {}: {said}", output.status));
@@ -131,11 +104,6 @@ mod tests {
 
     #[test]
     fn metadata_without_packages_is_an_error_that_says_so() {
-        assert!(
-            parse(&serde_json::json!({}), Path::new("/r"))
-                .err()
-                .unwrap()
-                .contains("packages")
-        );
+        assert!(parse(&serde_json::json!({}), Path::new("/r")).err().unwrap().contains("packages"));
     }
 }

@@ -15,9 +15,13 @@ use crate::versions::SERVED;
 
 pub(crate) async fn handle(request: Request, body: &Body<'_>) -> Result<Answer, Close> {
     // KIP-511: software names that could garble a metric's label are refused.
-    let named = request.version < 3 || (is_name(body.client_software_name) && is_name(body.client_software_version));
+    let named = request.version < 3
+        || (is_name(body.client_software_name) && is_name(body.client_software_version));
     if !named {
-        return ready(&request, &Response { error_code: ErrorCode::InvalidRequest, ..Default::default() });
+        return ready(
+            &request,
+            &Response { error_code: ErrorCode::InvalidRequest, ..Default::default() },
+        );
     }
     let api_keys = SERVED.iter().map(|s| ApiVersion {
         api_key: s.api.code(),
@@ -34,8 +38,11 @@ pub(crate) fn unsupported(request: Request) -> Answer {
         min_version: s.min,
         max_version: s.max,
     });
-    let response =
-        Response { error_code: ErrorCode::UnsupportedVersion, api_keys: own.collect(), ..Default::default() };
+    let response = Response {
+        error_code: ErrorCode::UnsupportedVersion,
+        api_keys: own.collect(),
+        ..Default::default()
+    };
     let frame = response.response_frame(0, request.correlation_id);
     let answer = later(async move {
         let mut list = rillway_io::IoList::new();

@@ -57,7 +57,10 @@ fn new_topic(request: &Request, topic: &Topic<'_>) -> Result<NewTopic, TopicErro
     let mut configs = BTreeMap::new();
     for config in &topic.configs {
         let Some(value) = config.value else {
-            return Err(TopicError::InvalidConfig(format!("Null value not supported for topic configs: {}", config.name)));
+            return Err(TopicError::InvalidConfig(format!(
+                "Null value not supported for topic configs: {}",
+                config.name
+            )));
         };
         configs.insert(config.name.to_owned(), value.to_owned());
     }
@@ -77,7 +80,10 @@ fn assigned(request: &Request, topic: &Topic<'_>) -> Result<Option<u32>, TopicEr
     }
     let bad = |why: String| Err(TopicError::InvalidAssignment(why));
     if topic.num_partitions != -1 || topic.replication_factor != -1 {
-        return bad("num.partitions and replication.factor must be -1 when partitions are assigned by hand".to_owned());
+        return bad(
+            "num.partitions and replication.factor must be -1 when partitions are assigned by hand"
+                .to_owned(),
+        );
     }
     let mut indexes = BTreeSet::new();
     for a in &topic.assignments {
@@ -90,7 +96,10 @@ fn assigned(request: &Request, topic: &Topic<'_>) -> Result<Option<u32>, TopicEr
             [one] if request.context.nodes().is_here(*one) => {}
             [one] => return bad(format!("there is no broker {one}")),
             [..] => {
-                return bad(format!("partition {}: nodes {brokers:?} are cores of one host, not replicas", a.partition_index));
+                return bad(format!(
+                    "partition {}: nodes {brokers:?} are cores of one host, not replicas",
+                    a.partition_index
+                ));
             }
         }
     }
@@ -101,7 +110,10 @@ fn assigned(request: &Request, topic: &Topic<'_>) -> Result<Option<u32>, TopicEr
     Ok(u32::try_from(n).ok())
 }
 
-fn topic_response<'a>(name: &'a str, created: &'a Result<CreatedTopic, (ErrorCode, String)>) -> TopicResponse<'a> {
+fn topic_response<'a>(
+    name: &'a str,
+    created: &'a Result<CreatedTopic, (ErrorCode, String)>,
+) -> TopicResponse<'a> {
     match created {
         Err((error_code, why)) => TopicResponse {
             name,

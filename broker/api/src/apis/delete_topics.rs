@@ -60,7 +60,9 @@ async fn delete(request: &Request, want: Asked) -> Deleted {
     };
     let name = match want {
         Asked::Name(name) => name,
-        Asked::Both(name, id) => return invalid(Some(name), id, "name and id are both given; give one"),
+        Asked::Both(name, id) => {
+            return invalid(Some(name), id, "name and id are both given; give one");
+        }
         Asked::Neither => return invalid(None, TopicId([0; 16]), "neither name nor id is given"),
         Asked::Id(id) => match shard.view().image.topic_by_id(id) {
             Some(topic) => topic.name.clone(),

@@ -3,7 +3,9 @@
 //! neither.
 
 use rillway_wire::ErrorCode;
-use rillway_wire::api::describe_cluster::{BROKERS, Broker, CONTROLLERS, Request as Body, Response};
+use rillway_wire::api::describe_cluster::{
+    BROKERS, Broker, CONTROLLERS, Request as Body, Response,
+};
 
 use crate::apis::ready;
 use crate::connection::{Answer, Close};
@@ -28,8 +30,12 @@ pub(crate) async fn handle(request: Request, body: &Body) -> Result<Answer, Clos
         return ready(&request, &response);
     }
     let shown = nodes.advertised(request.local);
-    let brokers =
-        shown.iter().map(|n| Broker { broker_id: n.id, host: &n.host, port: n.port, ..Default::default() });
+    let brokers = shown.iter().map(|n| Broker {
+        broker_id: n.id,
+        host: &n.host,
+        port: n.port,
+        ..Default::default()
+    });
     let response = Response {
         cluster_id: &nodes.cluster_id,
         controller_id: nodes.controller(),

@@ -54,17 +54,21 @@ pub(crate) async fn handle(request: Request, body: &Body<'_>) -> Result<Answer, 
         }
         topics.push(Topic { name: topic.topic.to_owned(), partitions });
     }
-    let unknown = topics.iter().flat_map(|t| &t.partitions).any(|(_, place)| matches!(place, Place::Unknown));
+    let unknown =
+        topics.iter().flat_map(|t| &t.partitions).any(|(_, place)| matches!(place, Place::Unknown));
     let max_wait = if unknown { 0 } else { u64::try_from(body.max_wait_ms).unwrap_or(0) };
     let spec = FetchSpec {
         partitions: asked,
-        max_bytes: usize::try_from(body.max_bytes).unwrap_or(0).min(request.context.limits().fetch_bytes_max),
+        max_bytes: usize::try_from(body.max_bytes)
+            .unwrap_or(0)
+            .min(request.context.limits().fetch_bytes_max),
         min_bytes: usize::try_from(body.min_bytes).unwrap_or(0),
         max_wait: Duration::from_millis(max_wait),
     };
     later(async move {
         let fetched = request.context.shard().fetch(spec).await;
-        let frame = response(&topics, &fetched).response_frame(request.version, request.correlation_id);
+        let frame =
+            response(&topics, &fetched).response_frame(request.version, request.correlation_id);
         Ok(Some(fill(frame, fetched)))
     })
 }
@@ -72,13 +76,21 @@ pub(crate) async fn handle(request: Request, body: &Body<'_>) -> Result<Answer, 
 fn response<'a>(topics: &'a [Topic], fetched: &[FetchedPartition]) -> Response<'a> {
     let responses = topics.iter().map(|topic| TopicResponse {
         topic: &topic.name,
-        partitions: topic.partitions.iter().map(|(index, place)| partition(*index, *place, fetched)).collect(),
+        partitions: topic
+            .partitions
+            .iter()
+            .map(|(index, place)| partition(*index, *place, fetched))
+            .collect(),
         ..Default::default()
     });
     Response { responses: responses.collect(), ..Default::default() }
 }
 
-fn partition<'a>(partition_index: i32, place: Place, fetched: &[FetchedPartition]) -> PartitionResponse<'a> {
+fn partition<'a>(
+    partition_index: i32,
+    place: Place,
+    fetched: &[FetchedPartition],
+) -> PartitionResponse<'a> {
     let failed = |e: &PartitionError| PartitionResponse {
         partition_index,
         error_code: error_codes::partition(e),
@@ -111,7 +123,8 @@ fn fill(frame: Frame, fetched: Vec<FetchedPartition>) -> IoList {
         match part {
             Part::Bytes(bytes) => list.push_bytes(bytes.to_vec()),
             Part::Records { .. } => {
-                let chunks: Vec<Chunk> = records.next().expect("a hole for each partition with records");
+                let chunks: Vec<Chunk> =
+                    records.next().expect("a hole for each partition with records");
                 chunks.into_iter().for_each(|chunk| list.push_chunk(chunk));
             }
         }

@@ -14,9 +14,15 @@ use crate::context::Request;
 pub(crate) async fn handle(request: Request, body: &Body<'_>) -> Result<Answer, Close> {
     let (error_code, why) = if body.key_type == GROUP {
         request.context.note_group_client(request.peer);
-        (ErrorCode::CoordinatorNotAvailable, "consumer groups are not served by this version; assign partitions")
+        (
+            ErrorCode::CoordinatorNotAvailable,
+            "consumer groups are not served by this version; assign partitions",
+        )
     } else {
-        (ErrorCode::TransactionalIdAuthorizationFailed, "transactions are not served by this broker")
+        (
+            ErrorCode::TransactionalIdAuthorizationFailed,
+            "transactions are not served by this broker",
+        )
     };
     // From version 4 on keys come in a list and so do the answers (KIP-699).
     let one = |key| Coordinator {

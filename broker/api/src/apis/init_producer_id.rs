@@ -23,7 +23,9 @@ pub(crate) async fn handle(request: Request, body: &Body<'_>) -> Result<Answer, 
             Err(e) => {
                 // Retriable: the client asks again.
                 let error_code = match error_codes::partition(&e) {
-                    ErrorCode::NotLeaderOrFollower | ErrorCode::KafkaStorageError => ErrorCode::CoordinatorNotAvailable,
+                    ErrorCode::NotLeaderOrFollower | ErrorCode::KafkaStorageError => {
+                        ErrorCode::CoordinatorNotAvailable
+                    }
                     other => other,
                 };
                 Response { error_code, producer_epoch: -1, ..Default::default() }

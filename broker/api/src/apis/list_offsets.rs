@@ -28,8 +28,12 @@ pub(crate) async fn handle(request: Request, body: &Body<'_>) -> Result<Answer, 
     let mut topics = Vec::new();
     for topic in &body.topics {
         let mut seen = BTreeSet::new();
-        let repeated: BTreeSet<i32> =
-            topic.partitions.iter().map(|p| p.partition_index).filter(|index| !seen.insert(*index)).collect();
+        let repeated: BTreeSet<i32> = topic
+            .partitions
+            .iter()
+            .map(|p| p.partition_index)
+            .filter(|index| !seen.insert(*index))
+            .collect();
         let mut partitions = Vec::new();
         for p in &topic.partitions {
             let query = query(p.timestamp, request.version);
@@ -39,7 +43,11 @@ pub(crate) async fn handle(request: Request, body: &Body<'_>) -> Result<Answer, 
                 (_, None) => Err(ErrorCode::UnsupportedVersion),
                 (Some(id), Some(query)) => Ok((id, query)),
             };
-            partitions.push(Asked { index: p.partition_index, leader_epoch: p.current_leader_epoch, what });
+            partitions.push(Asked {
+                index: p.partition_index,
+                leader_epoch: p.current_leader_epoch,
+                what,
+            });
         }
         topics.push((topic.name.to_owned(), partitions));
     }

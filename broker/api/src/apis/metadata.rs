@@ -79,8 +79,16 @@ async fn find(request: &Request, wanted: Vec<Wanted>, create: bool) -> Vec<Found
             Ok(_) => ErrorCode::UnknownTopicOrPartition,
             Err(_) => ErrorCode::InvalidTopicException,
         };
-        if create && code == ErrorCode::UnknownTopicOrPartition && shard.view().topic(&name).is_none() {
-            let new = NewTopic { name: name.clone(), partitions: -1, replication_factor: -1, ..Default::default() };
+        if create
+            && code == ErrorCode::UnknownTopicOrPartition
+            && shard.view().topic(&name).is_none()
+        {
+            let new = NewTopic {
+                name: name.clone(),
+                partitions: -1,
+                replication_factor: -1,
+                ..Default::default()
+            };
             match shard.create_topic(new, false).await {
                 // Somebody else was faster: the view has it, or will in a moment.
                 Ok(_) => {}
@@ -100,7 +108,8 @@ fn answer(request: &Request, found: &[Found]) -> Result<Option<rillway_io::IoLis
     let context = &request.context;
     let view = context.shard().view();
     let nodes = context.nodes().advertised(request.local);
-    let brokers = nodes.iter().map(|n| Broker { node_id: n.id, host: &n.host, port: n.port, rack: None });
+    let brokers =
+        nodes.iter().map(|n| Broker { node_id: n.id, host: &n.host, port: n.port, rack: None });
     let topics = found.iter().map(|f| match f {
         Found::Topic(topic) => known(request, &view, topic),
         Found::Error(error_code, wanted) => Topic {

@@ -20,7 +20,10 @@ use crate::connection::{Answer, Close};
 use crate::context::Request;
 
 /// A response without records, as bytes to send.
-fn list<'a>(request: &Request, response: &impl ResponseMessage<'a>) -> Result<Option<IoList>, Close> {
+fn list<'a>(
+    request: &Request,
+    response: &impl ResponseMessage<'a>,
+) -> Result<Option<IoList>, Close> {
     let frame = response.response_frame(request.version, request.correlation_id);
     let bytes = frame.into_bytes().map_err(|_| Close("a response with holes".to_owned()))?;
     let mut list = IoList::new();
@@ -35,6 +38,8 @@ fn ready<'a>(request: &Request, response: &impl ResponseMessage<'a>) -> Result<A
 }
 
 /// An answer that is worked out when its turn comes.
-fn later(work: impl Future<Output = Result<Option<IoList>, Close>> + 'static) -> Result<Answer, Close> {
+fn later(
+    work: impl Future<Output = Result<Option<IoList>, Close>> + 'static,
+) -> Result<Answer, Close> {
     Ok(Box::pin(work))
 }

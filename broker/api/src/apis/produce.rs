@@ -62,7 +62,10 @@ fn refuse_all(request: &Request, body: &Body<'_>) -> Option<(ErrorCode, String)>
         return Some((ErrorCode::UnsupportedVersion, why.to_owned()));
     }
     if ![-1, 0, 1].contains(&body.acks) {
-        return Some((ErrorCode::InvalidRequiredAcks, format!("acks {}, must be -1, 0 or 1", body.acks)));
+        return Some((
+            ErrorCode::InvalidRequiredAcks,
+            format!("acks {}, must be -1, 0 or 1", body.acks),
+        ));
     }
     if body.transactional_id.is_some() {
         let why = "transactions are not served by this broker";
@@ -85,7 +88,10 @@ async fn append(request: &Request, topic: &str, partition: &Partition<'_>) -> Ou
         Err(e) => return Outcome::Refused(e.error_code(), e.to_string()),
     };
     if batch.is_transactional() {
-        return Outcome::Refused(ErrorCode::InvalidTxnState, "a transactional batch outside a transaction".to_owned());
+        return Outcome::Refused(
+            ErrorCode::InvalidTxnState,
+            "a transactional batch outside a transaction".to_owned(),
+        );
     }
     if request.version < 7 && matches!(batch.codec(), Ok(Codec::Zstd)) {
         let why = "zstd needs Produce version 7 or later".to_owned();
@@ -130,7 +136,10 @@ async fn answer(request: Request, topics: Vec<Topic>) -> Result<Option<IoList>, 
     }
     let responses = settled.iter().map(|(name, partitions)| TopicResponse {
         name,
-        partition_responses: partitions.iter().map(|(index, settled)| partition_response(*index, settled)).collect(),
+        partition_responses: partitions
+            .iter()
+            .map(|(index, settled)| partition_response(*index, settled))
+            .collect(),
     });
     list(&request, &Response { responses: responses.collect(), ..Default::default() })
 }

@@ -36,9 +36,7 @@ struct Shared {
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         // Calls run without the lock; nothing under it panics.
-        self.state
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
@@ -67,9 +65,7 @@ pub(crate) struct Blocking {
 impl Blocking {
     pub(super) fn start(threads: usize) -> Result<Arc<Blocking>> {
         let shared = Arc::new(Shared::default());
-        let blocking = Arc::new(Blocking {
-            shared: Arc::clone(&shared),
-        });
+        let blocking = Arc::new(Blocking { shared: Arc::clone(&shared) });
         for n in 0..threads {
             let shared = Arc::clone(&shared);
             std::thread::Builder::new()
@@ -114,9 +110,7 @@ impl Blocking {
         });
         self.shared.lock().queue.push_back(Waiting { paths, call });
         self.shared.changed.notify_one();
-        answer
-            .await
-            .expect("a blocking call panicked: its thread has said why")
+        answer.await.expect("a blocking call panicked: its thread has said why")
     }
 }
 
@@ -131,10 +125,7 @@ impl Drop for Blocking {
 fn next(state: &mut State) -> Option<Waiting> {
     let mut wanted: BTreeSet<&PathBuf> = BTreeSet::new();
     let at = state.queue.iter().position(|waiting| {
-        let free = waiting
-            .paths
-            .iter()
-            .all(|p| !state.busy.contains(p) && !wanted.contains(p));
+        let free = waiting.paths.iter().all(|p| !state.busy.contains(p) && !wanted.contains(p));
         wanted.extend(&waiting.paths);
         free
     })?;
@@ -152,18 +143,12 @@ fn work(shared: &Arc<Shared>) {
             if more {
                 shared.changed.notify_one();
             }
-            call(Turn {
-                shared: Arc::clone(shared),
-                paths,
-            });
+            call(Turn { shared: Arc::clone(shared), paths });
             state = shared.lock();
         } else if state.closing && state.queue.is_empty() {
             return;
         } else {
-            state = shared
-                .changed
-                .wait(state)
-                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            state = shared.changed.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner);
         }
     }
 }
@@ -173,10 +158,7 @@ mod tests {
     use super::*;
 
     fn waiting(paths: &[&str]) -> Waiting {
-        Waiting {
-            paths: paths.iter().map(PathBuf::from).collect(),
-            call: Box::new(|_| {}),
-        }
+        Waiting { paths: paths.iter().map(PathBuf::from).collect(), call: Box::new(|_| {}) }
     }
 
     #[test]

@@ -89,8 +89,7 @@ impl Disk {
     }
 
     pub(crate) async fn create_dir_all(&self, path: &Path) -> Result<()> {
-        self.call("create_dir_all", path, |path| std::fs::create_dir_all(path))
-            .await
+        self.call("create_dir_all", path, |path| std::fs::create_dir_all(path)).await
     }
 
     pub(crate) async fn read_dir(&self, path: &Path) -> Result<Vec<DirEntry>> {
@@ -99,29 +98,22 @@ impl Disk {
 
     pub(crate) async fn rename(&self, from: &Path, to: &Path) -> Result<()> {
         let (old, new) = (from.to_path_buf(), to.to_path_buf());
-        let result = self
-            .core
-            .blocking
-            .run(&[from, to], move || std::fs::rename(old, new))
-            .await;
+        let result = self.core.blocking.run(&[from, to], move || std::fs::rename(old, new)).await;
         result.map_err(|source| {
             Error::at("rename", from, source).with_detail(format!("to {}", to.display()))
         })
     }
 
     pub(crate) async fn remove_file(&self, path: &Path) -> Result<()> {
-        self.call("unlink", path, |path| std::fs::remove_file(path))
-            .await
+        self.call("unlink", path, |path| std::fs::remove_file(path)).await
     }
 
     pub(crate) async fn remove_dir_all(&self, path: &Path) -> Result<()> {
-        self.call("remove_dir_all", path, |path| std::fs::remove_dir_all(path))
-            .await
+        self.call("remove_dir_all", path, |path| std::fs::remove_dir_all(path)).await
     }
 
     pub(crate) async fn sync_dir(&self, path: &Path) -> Result<()> {
-        self.call("sync_dir", path, |path| File::open(path)?.sync_all())
-            .await
+        self.call("sync_dir", path, |path| File::open(path)?.sync_all()).await
     }
 
     pub(crate) async fn exists(&self, path: &Path) -> Result<bool> {
@@ -159,12 +151,8 @@ impl Disk {
 
     pub(crate) async fn try_lock(&self, path: &Path) -> Result<Option<FileLock>> {
         self.call("lock", path, |path| {
-            let file = File::options()
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .open(path)?;
+            let file =
+                File::options().read(true).write(true).create(true).truncate(false).open(path)?;
             Ok(lock(&file)?.then(|| FileLock { _file: file }))
         })
         .await
@@ -178,10 +166,7 @@ impl Disk {
 fn list(path: &Path) -> io::Result<Vec<DirEntry>> {
     let utf8 = |name: OsString| {
         name.into_string().map_err(|name| {
-            io::Error::new(
-                io::ErrorKind::InvalidData,
-                format!("not UTF-8: {}", name.display()),
-            )
+            io::Error::new(io::ErrorKind::InvalidData, format!("not UTF-8: {}", name.display()))
         })
     };
     let mut entries = Vec::new();
@@ -194,11 +179,7 @@ fn list(path: &Path) -> io::Result<Vec<DirEntry>> {
             Err(e) => return Err(e),
         };
         let len = if meta.is_dir() { 0 } else { meta.len() };
-        entries.push(DirEntry {
-            name: utf8(entry.file_name())?,
-            is_dir: meta.is_dir(),
-            len,
-        });
+        entries.push(DirEntry { name: utf8(entry.file_name())?, is_dir: meta.is_dir(), len });
     }
     entries.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(entries)
@@ -216,12 +197,10 @@ fn lock(file: &File) -> io::Result<bool> {
 /// The result of a future, or `None` if polling it panicked.
 async fn caught<T>(future: impl Future<Output = T>) -> Option<T> {
     let mut future = pin!(future);
-    std::future::poll_fn(
-        |cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
-            Ok(poll) => poll.map(Some),
-            Err(_) => std::task::Poll::Ready(None),
-        },
-    )
+    std::future::poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
+        Ok(poll) => poll.map(Some),
+        Err(_) => std::task::Poll::Ready(None),
+    })
     .await
 }
 
@@ -282,9 +261,7 @@ impl DirectFile {
 
     pub(crate) async fn read_at(&self, pos: u64, len: usize) -> Result<Chunk> {
         let skip = (pos % BLOCK as u64) as usize;
-        let span = skip
-            .checked_add(len)
-            .and_then(|n| n.checked_next_multiple_of(BLOCK));
+        let span = skip.checked_add(len).and_then(|n| n.checked_next_multiple_of(BLOCK));
         let Some(span) = span else {
             let invalid = self.error("read", io::ErrorKind::InvalidInput.into());
             return Err(invalid.with_detail(format!("{len} bytes at {pos}")));
@@ -301,11 +278,7 @@ impl DirectFile {
         loop {
             let next = start + (whole.len() + piece.len()) as u64;
             let last = piece.len() == whole.remaining() || self.len().await? <= next;
-            let usable = if last {
-                piece.len()
-            } else {
-                piece.len() / BLOCK * BLOCK
-            };
+            let usable = if last { piece.len() } else { piece.len() / BLOCK * BLOCK };
             whole.extend(&piece[..usable]);
             if last {
                 break;
@@ -314,9 +287,7 @@ impl DirectFile {
                 let short = self.error("read", io::ErrorKind::UnexpectedEof.into());
                 return Err(short.with_detail(format!("{} bytes at {next}", piece.len())));
             }
-            piece = self
-                .read_blocks(start + whole.len() as u64, whole.remaining())
-                .await?;
+            piece = self.read_blocks(start + whole.len() as u64, whole.remaining()).await?;
         }
         let end = whole.len().min(skip + len);
         Ok(whole.freeze().slice(skip.min(end)..end))
@@ -337,9 +308,9 @@ impl DirectFile {
                 let all = 0..read.len();
                 Ok(Chunk::from_read(read, all))
             }
-            Err(e) => Err(self
-                .error("read", io_error(e))
-                .with_detail(format!("{len} bytes at {pos}"))),
+            Err(e) => {
+                Err(self.error("read", io_error(e)).with_detail(format!("{len} bytes at {pos}")))
+            }
         }
     }
 
@@ -365,11 +336,7 @@ impl DirectFile {
     ) -> Result<T> {
         let _pass = self.flights.enter();
         let second = self.second().map_err(|e| self.error(op, e))?;
-        let result = self
-            .core
-            .blocking
-            .run(&[&self.path], move || call(&second))
-            .await;
+        let result = self.core.blocking.run(&[&self.path], move || call(&second)).await;
         result.map_err(|e| self.error(op, e))
     }
 
@@ -402,22 +369,17 @@ impl DirectFile {
     #[expect(clippy::unused_async, reason = "the other backend waits here")]
     pub(crate) async fn len(&self) -> Result<u64> {
         let meta = self.second().and_then(|file| file.metadata());
-        meta.map(|meta| meta.len())
-            .map_err(|e| self.error("stat", e))
+        meta.map(|meta| meta.len()).map_err(|e| self.error("stat", e))
     }
 
     /// The lock belongs to the open file, not to the descriptor: it stays when the second one is closed.
     pub(crate) fn try_lock(&self) -> Result<bool> {
-        self.second()
-            .and_then(|file| lock(&file))
-            .map_err(|e| self.error("flock", e))
+        self.second().and_then(|file| lock(&file)).map_err(|e| self.error("flock", e))
     }
 
     /// Closes the descriptor if this is the last one who knows it. (Else the last one to drop it does.)
     pub(crate) async fn close(self) -> Result<()> {
-        let DirectFile {
-            core, file, path, ..
-        } = self;
+        let DirectFile { core, file, path, .. } = self;
         match Rc::try_unwrap(file) {
             Ok(file) => {
                 let closed = core.owned(file.close()).await;

@@ -113,11 +113,7 @@ where
     let mut running = Vec::with_capacity(cores);
     for ((index, cpu), pulse) in options.cpus.iter().copied().enumerate().zip(pulses) {
         let error = |e| Error::new("start", e).with_detail(format!("core {index}"));
-        let placement = if pinned {
-            Placement::Fixed(cpu)
-        } else {
-            Placement::Unbound
-        };
+        let placement = if pinned { Placement::Fixed(cpu) } else { Placement::Unbound };
         let (main, blocking) = (main.clone(), Arc::clone(&blocking));
         let (preempt, heartbeat) = (options.preempt, options.heartbeat);
         let builder = LocalExecutorBuilder::new(placement)
@@ -134,9 +130,7 @@ where
                     // The starter is gone only if another core could not start.
                     let _ = ready.send(());
                     let core = Rc::new(Core::new(index, cores, began, preempt, blocking));
-                    let runtime = Runtime {
-                        backend: Backend::Kernel(Rc::clone(&core)),
-                    };
+                    let runtime = Runtime { backend: Backend::Kernel(Rc::clone(&core)) };
                     let task = core.spawn(Class::Data, async move { main(runtime).await });
                     let result = beating(heartbeat, pulse, task).await;
                     result.expect("main is never cancelled, and its panic ends the process")
@@ -217,15 +211,7 @@ impl Core {
             let executor = glommio::executor();
             executor.create_task_queue(Shares::Static(shares), Latency::NotImportant, name)
         });
-        Core {
-            index,
-            cores,
-            began,
-            queues,
-            slice,
-            polled: Cell::new(Clock::now()),
-            blocking,
-        }
+        Core { index, cores, began, queues, slice, polled: Cell::new(Clock::now()), blocking }
     }
 
     pub(crate) fn index(&self) -> usize {
@@ -252,11 +238,7 @@ impl Core {
         // SAFETY: the pointer and length are those of a live, exclusively borrowed slice.
         let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
         // Up to 256 bytes getrandom neither fails nor comes up short once the system has booted.
-        assert!(
-            got == bytes.len() as isize,
-            "getrandom gave {got} of {} bytes",
-            bytes.len()
-        );
+        assert!(got == bytes.len() as isize, "getrandom gave {got} of {} bytes", bytes.len());
     }
 
     pub(crate) fn spawn<T: 'static>(
@@ -294,8 +276,7 @@ impl Core {
             let _ = sender.send(operation.await);
         })
         .detach();
-        done.await
-            .expect("the task answers, or ends the executor with a panic")
+        done.await.expect("the task answers, or ends the executor with a panic")
     }
 
     pub(crate) async fn sleep(&self, d: Duration) {

@@ -70,9 +70,7 @@ fn unescape(text: &str) -> String {
     let mut parts = text.split('\\');
     let mut plain = parts.next().unwrap_or("").to_string();
     for part in parts {
-        let code = part
-            .get(..3)
-            .and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        let code = part.get(..3).and_then(|digits| u8::from_str_radix(digits, 8).ok());
         match code {
             Some(code) => {
                 plain.push(char::from(code));
@@ -104,9 +102,6 @@ mod tests {
         assert_eq!(kind("/tmp/x").0, "tmpfs");
         assert_eq!(kind("/tmpfoo").0, "ext4");
         let (fs, options) = kind("/data one/rings");
-        assert_eq!(
-            (fs.as_str(), options.as_str()),
-            ("ext4", "ro,rw,data=journal")
-        );
+        assert_eq!((fs.as_str(), options.as_str()), ("ext4", "ro,rw,data=journal"));
     }
 }

@@ -30,10 +30,7 @@ fn stream(addr: SocketAddr) -> io::Result<Socket> {
 }
 
 fn local_addr(socket: &Socket) -> io::Result<SocketAddr> {
-    socket
-        .local_addr()?
-        .as_socket()
-        .ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
+    socket.local_addr()?.as_socket().ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
 }
 
 fn pollable(socket: Socket) -> io::Result<PollableFd<Socket>> {
@@ -51,11 +48,7 @@ pub(super) fn bind(core: &Rc<Core>, addr: SocketAddr, options: BindOptions) -> R
         socket.bind(&addr.into())?;
         socket.listen(BACKLOG)?;
         let local = local_addr(&socket)?;
-        Ok(Acceptor {
-            core: Rc::clone(core),
-            socket: pollable(socket)?,
-            local,
-        })
+        Ok(Acceptor { core: Rc::clone(core), socket: pollable(socket)?, local })
     };
     listen().map_err(|e| Error::new("bind", e).with_detail(addr.to_string()))
 }
@@ -104,10 +97,7 @@ impl Acceptor {
                     }
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    self.socket
-                        .readable()
-                        .await
-                        .map_err(|e| error(io_error(e)))?;
+                    self.socket.readable().await.map_err(|e| error(io_error(e)))?;
                 }
                 Err(e) if e.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
@@ -130,13 +120,7 @@ impl Conn {
     fn new(core: &Rc<Core>, socket: PollableFd<Socket>, peer: SocketAddr) -> io::Result<Conn> {
         socket.get_ref().set_tcp_nodelay(true)?;
         let local = local_addr(socket.get_ref())?;
-        Ok(Conn {
-            core: Rc::clone(core),
-            socket,
-            peer,
-            local,
-            shut: Cell::new(false),
-        })
+        Ok(Conn { core: Rc::clone(core), socket, peer, local, shut: Cell::new(false) })
     }
 
     pub(crate) fn peer_addr(&self) -> SocketAddr {
@@ -192,9 +176,7 @@ impl Conn {
                     .enumerate()
                     .map(|(i, part)| IoSlice::new(&part.bytes()[if i == 0 { sent } else { 0 }..]))
                     .collect();
-                self.socket
-                    .get_ref()
-                    .send_vectored_with_flags(&slices, libc::MSG_NOSIGNAL)
+                self.socket.get_ref().send_vectored_with_flags(&slices, libc::MSG_NOSIGNAL)
             };
             match result {
                 Ok(mut n) => {

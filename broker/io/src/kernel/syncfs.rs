@@ -30,23 +30,18 @@ impl SyncAnchor {
         let dir = File::open(path)?;
         let (requests, inbox) = flume::bounded::<ReplySender<Answer>>(QUEUE);
         let at = path.to_path_buf();
-        std::thread::Builder::new()
-            .name("syncfs".to_string())
-            .spawn(move || {
-                while let Ok(first) = inbox.recv() {
-                    let mut waiting = vec![first];
-                    waiting.extend(inbox.try_iter());
-                    let answer =
-                        sync(&dir, &at).map_err(|e| (e.kind(), e.raw_os_error(), e.to_string()));
-                    for sender in waiting {
-                        sender.send(answer.clone());
-                    }
+        std::thread::Builder::new().name("syncfs".to_string()).spawn(move || {
+            while let Ok(first) = inbox.recv() {
+                let mut waiting = vec![first];
+                waiting.extend(inbox.try_iter());
+                let answer =
+                    sync(&dir, &at).map_err(|e| (e.kind(), e.raw_os_error(), e.to_string()));
+                for sender in waiting {
+                    sender.send(answer.clone());
                 }
-            })?;
-        Ok(SyncAnchor {
-            path: path.to_path_buf(),
-            requests,
-        })
+            }
+        })?;
+        Ok(SyncAnchor { path: path.to_path_buf(), requests })
     }
 
     pub(crate) async fn syncfs(&self) -> Result<()> {
@@ -55,11 +50,9 @@ impl SyncAnchor {
         self.requests.send_async(sender).await.map_err(|_| gone())?;
         match answer.await {
             Some(Ok(())) => Ok(()),
-            Some(Err((_, Some(code), _))) => Err(Error::at(
-                "syncfs",
-                &self.path,
-                io::Error::from_raw_os_error(code),
-            )),
+            Some(Err((_, Some(code), _))) => {
+                Err(Error::at("syncfs", &self.path, io::Error::from_raw_os_error(code)))
+            }
             Some(Err((kind, None, text))) => {
                 Err(Error::at("syncfs", &self.path, io::Error::new(kind, text)))
             }

@@ -27,9 +27,7 @@ impl Pulse {
         // SAFETY: takes nothing and cannot fail.
         let thread = unsafe { libc::gettid() };
         self.thread.store(thread, Ordering::Release);
-        Watched {
-            pulse: Arc::clone(self),
-        }
+        Watched { pulse: Arc::clone(self) }
     }
 
     pub(super) fn beat(&self) {
@@ -51,10 +49,8 @@ impl Drop for Watched {
 /// Starts the thread. It looks every `period`, several heartbeats long, and ends when all pulses are gone.
 pub(super) fn watch(pulses: &[Arc<Pulse>], period: Duration) -> Result<()> {
     handle_signal();
-    let mut seen: Vec<(Weak<Pulse>, u64)> = pulses
-        .iter()
-        .map(|pulse| (Arc::downgrade(pulse), 0))
-        .collect();
+    let mut seen: Vec<(Weak<Pulse>, u64)> =
+        pulses.iter().map(|pulse| (Arc::downgrade(pulse), 0)).collect();
     let look = move || {
         while !seen.is_empty() {
             std::thread::sleep(period);

@@ -40,10 +40,7 @@ pub(super) struct Pipe {
 
 impl Pipe {
     pub(super) fn wake(&mut self) {
-        for waker in [self.reader.take(), self.writer.take()]
-            .into_iter()
-            .flatten()
-        {
+        for waker in [self.reader.take(), self.writer.take()].into_iter().flatten() {
             waker.wake();
         }
     }
@@ -127,11 +124,7 @@ impl Conn {
             if !p.arrived.is_empty() {
                 let most = p.arrived.len().min(max);
                 let mut rng = self.end.network.rng.borrow_mut();
-                let n = if rng.below(4) == 0 {
-                    1 + rng.index(most)
-                } else {
-                    most
-                };
+                let n = if rng.below(4) == 0 { 1 + rng.index(most) } else { most };
                 into.extend(p.arrived.drain(..n));
                 p.held -= n;
                 self.end.network.executor.record(n as u64);
@@ -185,18 +178,12 @@ impl Conn {
             }
             let most = room.min(bytes.len());
             let mut rng = self.end.network.rng.borrow_mut();
-            let n = if rng.below(4) == 0 {
-                1 + rng.index(most)
-            } else {
-                most
-            };
+            let n = if rng.below(4) == 0 { 1 + rng.index(most) } else { most };
             p.held += n;
             Poll::Ready(Ok(n))
         })
         .await?;
-        self.end
-            .network
-            .dispatch(&self.end.output, Item::Bytes(bytes[..n].to_vec()));
+        self.end.network.dispatch(&self.end.output, Item::Bytes(bytes[..n].to_vec()));
         Ok(n)
     }
 }

@@ -66,9 +66,7 @@ impl Core {
         // Thrown on to the executor, which knows whose death it is.
         let (task, body) = task::split(class, future, |payload| std::panic::resume_unwind(payload));
         if self.place.life.alive.get() {
-            self.place
-                .executor
-                .spawn(&self.place.life, self.index, body);
+            self.place.executor.spawn(&self.place.life, self.index, body);
         }
         task
     }

@@ -48,10 +48,7 @@ impl Wake for TaskWaker {
 
     fn wake_by_ref(self: &Arc<Self>) {
         if !self.queued.swap(true, Ordering::AcqRel) {
-            self.ready
-                .lock()
-                .expect("nothing panics while it is held")
-                .push(self.id);
+            self.ready.lock().expect("nothing panics while it is held").push(self.id);
         }
     }
 }
@@ -124,9 +121,7 @@ impl Executor {
     /// Runs `event` in `delay` nanoseconds.
     pub(crate) fn after(&self, delay: u64, event: impl FnOnce() + 'static) {
         let key = (self.now().saturating_add(delay), self.id());
-        self.events
-            .borrow_mut()
-            .insert(key, Event::Run(Box::new(event)));
+        self.events.borrow_mut().insert(key, Event::Run(Box::new(event)));
     }
 
     fn wake_at(&self, at: u64, waker: Waker) -> EventId {
@@ -139,11 +134,7 @@ impl Executor {
     pub(crate) fn sleep(self: &Rc<Self>, delay: u64) -> Sleep {
         let late = self.choices.borrow_mut().below(50_000);
         let at = self.now().saturating_add(delay).saturating_add(late);
-        Sleep {
-            executor: Rc::clone(self),
-            at,
-            event: None,
-        }
+        Sleep { executor: Rc::clone(self), at, event: None }
     }
 
     pub(crate) fn spawn(&self, life: &Rc<Life>, core: usize, body: BoxFuture) {
@@ -153,12 +144,8 @@ impl Executor {
             queued: AtomicBool::new(false),
             ready: Arc::clone(&self.ready),
         });
-        let slot = Slot {
-            life: Rc::clone(life),
-            core,
-            body: Some(body),
-            waker: Arc::clone(&waker),
-        };
+        let slot =
+            Slot { life: Rc::clone(life), core, body: Some(body), waker: Arc::clone(&waker) };
         self.tasks.borrow_mut().insert(id, slot);
         waker.wake();
     }
@@ -221,11 +208,7 @@ impl Executor {
         if let Some(id) = self.choose() {
             return self.poll(id);
         }
-        let next = self
-            .events
-            .borrow()
-            .first_key_value()
-            .map(|((at, _), _)| *at);
+        let next = self.events.borrow().first_key_value().map(|((at, _), _)| *at);
         match next {
             Some(at) => {
                 self.now.set(at.max(self.now()));
@@ -249,12 +232,10 @@ impl Executor {
             (body, Arc::clone(&slot.waker), Rc::clone(&slot.life))
         };
         self.record(id);
-        self.now
-            .set(self.now() + self.choices.borrow_mut().between(100, 1_000));
+        self.now.set(self.now() + self.choices.borrow_mut().between(100, 1_000));
         let waker = Waker::from(waker);
-        let polled = catch_unwind(AssertUnwindSafe(|| {
-            body.as_mut().poll(&mut Context::from_waker(&waker))
-        }));
+        let polled =
+            catch_unwind(AssertUnwindSafe(|| body.as_mut().poll(&mut Context::from_waker(&waker))));
         match polled {
             Ok(Poll::Pending) => {
                 if let Some(slot) = self.tasks.borrow_mut().get_mut(&id) {

@@ -56,11 +56,7 @@ pub(crate) struct Network {
 }
 
 fn link(a: &str, b: &str) -> (String, String) {
-    if a <= b {
-        (a.to_string(), b.to_string())
-    } else {
-        (b.to_string(), a.to_string())
-    }
+    if a <= b { (a.to_string(), b.to_string()) } else { (b.to_string(), a.to_string()) }
 }
 
 impl Network {
@@ -68,10 +64,7 @@ impl Network {
         Rc::new(Network {
             executor: Rc::clone(executor),
             rng: RefCell::new(Rng::stream(seed, "network")),
-            state: RefCell::new(State {
-                next_port: 32_768,
-                ..State::default()
-            }),
+            state: RefCell::new(State { next_port: 32_768, ..State::default() }),
         })
     }
 
@@ -93,14 +86,10 @@ impl Network {
     /// The address of a node or client: 10.0.0.1 and on, in the order of their first use.
     fn host(&self, name: &str) -> IpAddr {
         let mut state = self.state.borrow_mut();
-        let at = state
-            .hosts
-            .iter()
-            .position(|h| h == name)
-            .unwrap_or_else(|| {
-                state.hosts.push(name.to_string());
-                state.hosts.len() - 1
-            });
+        let at = state.hosts.iter().position(|h| h == name).unwrap_or_else(|| {
+            state.hosts.push(name.to_string());
+            state.hosts.len() - 1
+        });
         let number = at as u32 + 1;
         IpAddr::V4(Ipv4Addr::from(0x0A00_0000 + number))
     }
@@ -165,24 +154,15 @@ impl Network {
             queue: VecDeque::new(),
             waker: None,
         });
-        Ok(Acceptor {
-            network: Rc::clone(self),
-            life: Rc::clone(life),
-            id,
-            addr,
-        })
+        Ok(Acceptor { network: Rc::clone(self), life: Rc::clone(life), id, addr })
     }
 
     pub(crate) async fn connect(self: &Rc<Self>, life: &Rc<Life>, to: SocketAddr) -> Result<Conn> {
         let (sender, done) = oneshot();
         let (network, life) = (Rc::clone(self), Rc::clone(life));
         let delay = self.delay();
-        self.executor.after(delay, move || {
-            network.try_connect(life, to, CONNECT_TRIES, sender)
-        });
-        let result = done
-            .await
-            .unwrap_or_else(|| Err(io::ErrorKind::ConnectionRefused.into()));
+        self.executor.after(delay, move || network.try_connect(life, to, CONNECT_TRIES, sender));
+        let result = done.await.unwrap_or_else(|| Err(io::ErrorKind::ConnectionRefused.into()));
         result.map_err(|source| Error::new("connect", source).with_detail(to.to_string()))
     }
 
@@ -208,9 +188,8 @@ impl Network {
                 return;
             }
             let network = Rc::clone(self);
-            self.executor.after(CONNECT_RETRY, move || {
-                network.try_connect(life, to, tries - 1, sender)
-            });
+            self.executor
+                .after(CONNECT_RETRY, move || network.try_connect(life, to, tries - 1, sender));
             return;
         }
         let from = SocketAddr::new(self.host(&life.name), self.port());
@@ -361,17 +340,9 @@ impl Network {
         {
             let mut output = end.output.borrow_mut();
             if !gently {
-                let keep = if power {
-                    0
-                } else {
-                    self.rng.borrow_mut().index(output.flight.len() + 1)
-                };
-                let lost: usize = output
-                    .flight
-                    .split_off(keep)
-                    .iter()
-                    .map(|(_, i)| i.len())
-                    .sum();
+                let keep =
+                    if power { 0 } else { self.rng.borrow_mut().index(output.flight.len() + 1) };
+                let lost: usize = output.flight.split_off(keep).iter().map(|(_, i)| i.len()).sum();
                 output.held -= lost;
             }
             output.unsent = true;
@@ -397,10 +368,7 @@ impl Acceptor {
         poll_fn(|cx| {
             let mut state = self.network.state.borrow_mut();
             let Some(listener) = state.listeners.iter_mut().find(|l| l.id == self.id) else {
-                return Poll::Ready(Err(Error::new(
-                    "accept",
-                    io::ErrorKind::NotConnected.into(),
-                )));
+                return Poll::Ready(Err(Error::new("accept", io::ErrorKind::NotConnected.into())));
             };
             match listener.queue.pop_front() {
                 Some(conn) => Poll::Ready(Ok(conn)),

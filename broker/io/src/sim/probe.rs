@@ -37,9 +37,7 @@ impl DiskProbe {
     /// If there is no such file: a test that damages nothing tests nothing.
     fn damage(&self, path: &Path, change: impl Fn(&mut super::disk::Content)) {
         let mut fs = self.device.fs.borrow_mut();
-        let ino = fs
-            .lookup(path)
-            .unwrap_or_else(|e| panic!("damage {}: {e}", path.display()));
+        let ino = fs.lookup(path).unwrap_or_else(|e| panic!("damage {}: {e}", path.display()));
         if let Some(Kind::File(file)) = fs.inodes.get_mut(&ino).map(|i| &mut i.kind) {
             change(&mut file.now);
             change(&mut file.durable);
@@ -67,27 +65,21 @@ impl DiskProbe {
     /// If there is no such file.
     pub fn remove(&self, path: &Path) {
         let mut fs = self.device.fs.borrow_mut();
-        let (dir, name) = fs
-            .parent(path)
-            .unwrap_or_else(|e| panic!("remove {}: {e}", path.display()));
+        let (dir, name) =
+            fs.parent(path).unwrap_or_else(|e| panic!("remove {}: {e}", path.display()));
         let naming = Naming::Remove { dir, name };
-        fs.name(naming.clone())
-            .unwrap_or_else(|e| panic!("remove {}: {e}", path.display()));
+        fs.name(naming.clone()).unwrap_or_else(|e| panic!("remove {}: {e}", path.display()));
         fs.name_durably(&naming);
     }
 
     /// Creates or replaces a file with these bytes, durably.
     pub fn put(&self, path: &Path, bytes: &[u8]) {
         let mut fs = self.device.fs.borrow_mut();
-        let (dir, name) = fs
-            .parent(path)
-            .unwrap_or_else(|e| panic!("put {}: {e}", path.display()));
+        let (dir, name) = fs.parent(path).unwrap_or_else(|e| panic!("put {}: {e}", path.display()));
         let ino = fs.new_file();
-        fs.put(ino, bytes.to_vec())
-            .unwrap_or_else(|e| panic!("put {}: {e}", path.display()));
+        fs.put(ino, bytes.to_vec()).unwrap_or_else(|e| panic!("put {}: {e}", path.display()));
         let naming = Naming::Set { dir, name, ino };
-        fs.name(naming.clone())
-            .unwrap_or_else(|e| panic!("put {}: {e}", path.display()));
+        fs.name(naming.clone()).unwrap_or_else(|e| panic!("put {}: {e}", path.display()));
         let mark = fs.mark();
         if let Ok(file) = fs.file(ino) {
             file.flushed(mark);

@@ -14,9 +14,7 @@ impl Rng {
     pub(crate) fn stream(seed: u64, name: &str) -> Rng {
         let mut hash = Trace::default();
         hash.bytes(name.as_bytes());
-        let mut rng = Rng {
-            state: seed ^ hash.get(),
-        };
+        let mut rng = Rng { state: seed ^ hash.get() };
         rng.next();
         rng
     }
@@ -31,11 +29,7 @@ impl Rng {
 
     /// Uniform in `0..n`; 0 if `n` is 0.
     pub(crate) fn below(&mut self, n: u64) -> u64 {
-        if n == 0 {
-            0
-        } else {
-            ((u128::from(self.next()) * u128::from(n)) >> 64) as u64
-        }
+        if n == 0 { 0 } else { ((u128::from(self.next()) * u128::from(n)) >> 64) as u64 }
     }
 
     /// Uniform in `low..=high`.

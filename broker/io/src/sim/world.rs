@@ -86,9 +86,7 @@ impl World {
         for device in self.inner.devices.borrow().values() {
             device.set_faults(&faults);
         }
-        self.inner
-            .network
-            .configure(faults.net_delay, faults.reset_chance);
+        self.inner.network.configure(faults.net_delay, faults.reset_chance);
         *self.inner.faults.borrow_mut() = faults;
     }
 
@@ -111,13 +109,8 @@ impl World {
         });
         (0..cores)
             .map(|index| {
-                let core = Core {
-                    place: Rc::clone(&place),
-                    index,
-                };
-                Runtime {
-                    backend: Backend::Sim(Rc::new(core)),
-                }
+                let core = Core { place: Rc::clone(&place), index };
+                Runtime { backend: Backend::Sim(Rc::new(core)) }
             })
             .collect()
     }
@@ -137,10 +130,7 @@ impl World {
         assert!(!self.is_running(name), "node {name} is already running");
         let device = self.device(name);
         let life = self.life(name, false);
-        let node = Node {
-            life: Some(Rc::clone(&life)),
-            death: None,
-        };
+        let node = Node { life: Some(Rc::clone(&life)), death: None };
         self.inner.nodes.borrow_mut().insert(name.to_string(), node);
         let results = Rc::new(Results {
             slots: RefCell::new((0..cores).map(|_| None).collect()),
@@ -170,12 +160,7 @@ impl World {
 
     fn life(&self, name: &str, client: bool) -> Rc<Life> {
         let id = self.inner.executor.id();
-        Rc::new(Life {
-            id,
-            name: name.to_string(),
-            client,
-            alive: Cell::new(true),
-        })
+        Rc::new(Life { id, name: name.to_string(), client, alive: Cell::new(true) })
     }
 
     /// A runtime outside any node, for client tasks. It has no disk, and no kill reaches it. A panic of one of
@@ -187,11 +172,7 @@ impl World {
 
     /// True while a node of that name runs.
     pub fn is_running(&self, name: &str) -> bool {
-        self.inner
-            .nodes
-            .borrow()
-            .get(name)
-            .is_some_and(|n| n.life.is_some())
+        self.inner.nodes.borrow().get(name).is_some_and(|n| n.life.is_some())
     }
 
     /// Moves on by one task or one moment. False: nothing can happen any more.
@@ -303,11 +284,7 @@ impl World {
     }
 
     fn running(&self, node: &str) -> Option<Rc<Life>> {
-        self.inner
-            .nodes
-            .borrow()
-            .get(node)
-            .and_then(|n| n.life.clone())
+        self.inner.nodes.borrow().get(node).and_then(|n| n.life.clone())
     }
 
     /// `kill -9`: tasks are dropped, connections end or are reset, completed writes stay, and writes in flight
@@ -329,11 +306,7 @@ impl World {
 
     /// Why a node died by itself: `fatal: ...` or `panic: ...`. `None` if it runs, was killed, or returned.
     pub fn death(&self, node: &str) -> Option<String> {
-        self.inner
-            .nodes
-            .borrow()
-            .get(node)
-            .and_then(|n| n.death.clone())
+        self.inner.nodes.borrow().get(node).and_then(|n| n.death.clone())
     }
 
     /// Holds back everything between two nodes or clients, by name.
@@ -360,19 +333,10 @@ impl World {
 impl Drop for World {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!(
-                "simulated world of seed {} failed at {:?}",
-                self.inner.seed,
-                self.now()
-            );
+            eprintln!("simulated world of seed {} failed at {:?}", self.inner.seed, self.now());
         }
-        let lives: Vec<Rc<Life>> = self
-            .inner
-            .nodes
-            .borrow()
-            .values()
-            .filter_map(|n| n.life.clone())
-            .collect();
+        let lives: Vec<Rc<Life>> =
+            self.inner.nodes.borrow().values().filter_map(|n| n.life.clone()).collect();
         for life in lives {
             life.alive.set(false);
         }
@@ -407,14 +371,7 @@ impl<T> NodeHandle<T> {
         if !self.is_finished() {
             return None;
         }
-        Some(
-            self.results
-                .slots
-                .borrow_mut()
-                .drain(..)
-                .flatten()
-                .collect(),
-        )
+        Some(self.results.slots.borrow_mut().drain(..).flatten().collect())
     }
 
     /// Waits for the results, on any runtime of the same world. Never ends if the node dies.

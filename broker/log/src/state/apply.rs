@@ -9,14 +9,41 @@ use crate::state::{BatchInfo, PartitionState, ProducerTable, SegmentState, Segme
 /// An entry, reduced to what changes a partition's state. The bytes themselves go to the tail.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Change {
-    Append { segment: i64, position: u64, batches: Vec<BatchInfo> },
+    Append {
+        segment: i64,
+        position: u64,
+        batches: Vec<BatchInfo>,
+    },
     /// As `Append`, with everything below `position + length` durable in the segment already.
-    Extent { segment: i64, position: u64, length: u64, batches: Vec<BatchInfo> },
-    Roll { ended: i64, length: u64, next: i64 },
-    Seal { segment: i64, length: u64, meta_crc: u32 },
-    LogStart { offset: i64 },
-    Epoch { epoch: i32, start: i64 },
-    Truncate { end: i64, segment: i64, length: u64, producers: ProducerTable },
+    Extent {
+        segment: i64,
+        position: u64,
+        length: u64,
+        batches: Vec<BatchInfo>,
+    },
+    Roll {
+        ended: i64,
+        length: u64,
+        next: i64,
+    },
+    Seal {
+        segment: i64,
+        length: u64,
+        meta_crc: u32,
+    },
+    LogStart {
+        offset: i64,
+    },
+    Epoch {
+        epoch: i32,
+        start: i64,
+    },
+    Truncate {
+        end: i64,
+        segment: i64,
+        length: u64,
+        producers: ProducerTable,
+    },
 }
 
 /// An entry that does not fit the state: corruption when replayed, a bug when live.
@@ -27,7 +54,11 @@ pub(crate) struct Mismatch {
     pub expected: String,
 }
 
-fn expect<T: PartialEq + ToString>(what: &'static str, got: T, expected: T) -> Result<(), Mismatch> {
+fn expect<T: PartialEq + ToString>(
+    what: &'static str,
+    got: T,
+    expected: T,
+) -> Result<(), Mismatch> {
     if got == expected {
         Ok(())
     } else {
@@ -72,7 +103,12 @@ impl PartitionState {
             }
             Change::Seal { segment, length, meta_crc } => {
                 let Some(s) = self.segment_mut(*segment) else {
-                    return expect("segment that is sealed", "none".to_owned(), segment.to_string()).map(|()| gone);
+                    return expect(
+                        "segment that is sealed",
+                        "none".to_owned(),
+                        segment.to_string(),
+                    )
+                    .map(|()| gone);
                 };
                 expect("length of a sealed segment", *length, s.length)?;
                 if s.status == SegmentStatus::Active {
@@ -114,7 +150,12 @@ impl PartitionState {
         Ok(gone)
     }
 
-    fn append(&mut self, segment: i64, batches: &[BatchInfo], wall_ms: i64) -> Result<(), Mismatch> {
+    fn append(
+        &mut self,
+        segment: i64,
+        batches: &[BatchInfo],
+        wall_ms: i64,
+    ) -> Result<(), Mismatch> {
         expect("segment of an append", segment, self.active().base)?;
         for b in batches {
             expect("base offset of a batch", b.base_offset, self.end)?;
@@ -144,7 +185,8 @@ impl PartitionState {
         expect("segment that is cut", self.segments.last().map_or(-1, |s| s.base), segment)?;
         let cut = self.active_mut();
         if length > cut.length {
-            return expect("new length", length.to_string(), format!("at most {}", cut.length)).map(|()| Vec::new());
+            return expect("new length", length.to_string(), format!("at most {}", cut.length))
+                .map(|()| Vec::new());
         }
         cut.status = SegmentStatus::Active;
         cut.length = length;
@@ -186,8 +228,12 @@ mod tests {
         }
     }
 
-    fn append(p: &mut PartitionState, batches: Vec<BatchInfo>) -> Result<Vec<SegmentState>, Mismatch> {
-        let change = Change::Append { segment: p.active().base, position: p.active().length, batches };
+    fn append(
+        p: &mut PartitionState,
+        batches: Vec<BatchInfo>,
+    ) -> Result<Vec<SegmentState>, Mismatch> {
+        let change =
+            Change::Append { segment: p.active().base, position: p.active().length, batches };
         p.apply(&change, 500, Sequence(2))
     }
 
@@ -202,7 +248,10 @@ mod tests {
     #[test]
     fn an_append_that_leaves_a_hole_does_not_fit() {
         let mut p = partition();
-        assert_eq!(append(&mut p, vec![batch(1, 1, 100, 0)]).unwrap_err().what, "base offset of a batch");
+        assert_eq!(
+            append(&mut p, vec![batch(1, 1, 100, 0)]).unwrap_err().what,
+            "base offset of a batch"
+        );
         let change = Change::Append { segment: 0, position: 7, batches: vec![batch(0, 1, 10, 0)] };
         assert_eq!(p.apply(&change, 0, Sequence(2)).unwrap_err().what, "position of an append");
     }
@@ -225,7 +274,8 @@ mod tests {
         let mut p = partition();
         let len = 100 << 10;
         append(&mut p, (0..10).map(|i| batch(i, 1, len, 10 + i)).collect()).unwrap();
-        let index: Vec<_> = p.active().index.iter().map(|e| (e.base_offset, e.max_timestamp)).collect();
+        let index: Vec<_> =
+            p.active().index.iter().map(|e| (e.base_offset, e.max_timestamp)).collect();
         assert_eq!(index, [(0, -1), (3, 12), (6, 15), (9, 18)]);
     }
 }

@@ -85,7 +85,9 @@ pub(crate) fn put_index(index: &[IndexEntry], out: &mut impl Put) {
 pub(crate) fn take_index(t: &mut Take<'_>) -> Parse<Vec<IndexEntry>> {
     let n = t.count(24)?;
     (0..n)
-        .map(|_| Ok(IndexEntry { position: t.u64()?, base_offset: t.i64()?, max_timestamp: t.i64()? }))
+        .map(|_| {
+            Ok(IndexEntry { position: t.u64()?, base_offset: t.i64()?, max_timestamp: t.i64()? })
+        })
         .collect()
 }
 
@@ -164,7 +166,11 @@ pub(crate) struct PartitionRecord<'a> {
 
 impl PartitionState {
     /// `tail(base)` gives the bytes `durable .. length` of an unsealed segment, in pieces.
-    pub(crate) fn put<'a>(&self, tail: impl Fn(&SegmentState) -> Vec<&'a [u8]>, out: &mut impl Put) {
+    pub(crate) fn put<'a>(
+        &self,
+        tail: impl Fn(&SegmentState) -> Vec<&'a [u8]>,
+        out: &mut impl Put,
+    ) {
         self.reference().put(out);
         out.string(&self.topic);
         out.u64(self.applied.0);
@@ -194,11 +200,26 @@ impl PartitionState {
         }
         let producers = ProducerTable::take(t)?;
         let dense = segments.windows(2).all(|w| w[0].end == w[1].base);
-        let ends = segments.last().is_some_and(|s| s.end == end && s.status == SegmentStatus::Active);
+        let ends =
+            segments.last().is_some_and(|s| s.end == end && s.status == SegmentStatus::Active);
         if !dense || !ends || log_start > end {
-            return t.fail("segment table", "segments that do not follow each other", "dense ones up to the log end");
+            return t.fail(
+                "segment table",
+                "segments that do not follow each other",
+                "dense ones up to the log end",
+            );
         }
-        let state = PartitionState { id, generation, topic, applied, log_start, end, epochs, segments, producers };
+        let state = PartitionState {
+            id,
+            generation,
+            topic,
+            applied,
+            log_start,
+            end,
+            epochs,
+            segments,
+            producers,
+        };
         Ok(PartitionRecord { state, tails })
     }
 }
@@ -212,7 +233,12 @@ mod tests {
     #[test]
     fn an_empty_partition_reads_back_as_it_was_written() {
         let id = PartitionId { topic: TopicId([1; 16]), index: 0 };
-        let state = PartitionState::new(PartitionRef { id, generation: Generation(1) }, "t", 0, Sequence(3));
+        let state = PartitionState::new(
+            PartitionRef { id, generation: Generation(1) },
+            "t",
+            0,
+            Sequence(3),
+        );
         let mut out = Vec::new();
         state.put(|_| Vec::new(), &mut out);
         let mut t = Take::new(&out);

@@ -8,7 +8,10 @@ pub struct EpochMap {
 
 impl EpochMap {
     pub(crate) fn from_entries(entries: Vec<(i32, i64)>) -> Option<EpochMap> {
-        entries.windows(2).all(|w| w[0].0 < w[1].0 && w[0].1 <= w[1].1).then_some(EpochMap { entries })
+        entries
+            .windows(2)
+            .all(|w| w[0].0 < w[1].0 && w[0].1 <= w[1].1)
+            .then_some(EpochMap { entries })
     }
 
     pub fn entries(&self) -> &[(i32, i64)] {
@@ -22,7 +25,11 @@ impl EpochMap {
 
     /// A new epoch begins at `start`. An epoch that held no record is replaced, since nothing was written in it.
     pub(crate) fn begin(&mut self, epoch: i32, start: i64) {
-        assert!(self.latest().is_none_or(|last| last < epoch), "epochs never go back: {epoch} after {:?}", self.latest());
+        assert!(
+            self.latest().is_none_or(|last| last < epoch),
+            "epochs never go back: {epoch} after {:?}",
+            self.latest()
+        );
         while self.entries.last().is_some_and(|(_, s)| *s >= start) {
             self.entries.pop();
         }

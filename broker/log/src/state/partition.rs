@@ -22,7 +22,12 @@ pub struct PartitionState {
 }
 
 impl PartitionState {
-    pub(crate) fn new(partition: PartitionRef, topic: &str, log_start: i64, applied: Sequence) -> PartitionState {
+    pub(crate) fn new(
+        partition: PartitionRef,
+        topic: &str,
+        log_start: i64,
+        applied: Sequence,
+    ) -> PartitionState {
         PartitionState {
             id: partition.id,
             generation: partition.generation,
@@ -65,16 +70,48 @@ impl PartitionState {
 
     /// What must hold after every change; a violation is a bug and never input.
     pub(crate) fn check(&self) {
-        assert!(self.log_start <= self.end, "{}: log start {} above end {}", self.id, self.log_start, self.end);
+        assert!(
+            self.log_start <= self.end,
+            "{}: log start {} above end {}",
+            self.id,
+            self.log_start,
+            self.end
+        );
         for w in self.segments.windows(2) {
-            assert!(w[0].end == w[1].base, "{}: segments {} and {} are not dense", self.id, w[0].base, w[1].base);
-            assert!(w[0].status != SegmentStatus::Active, "{}: segment {} is active and not last", self.id, w[0].base);
+            assert!(
+                w[0].end == w[1].base,
+                "{}: segments {} and {} are not dense",
+                self.id,
+                w[0].base,
+                w[1].base
+            );
+            assert!(
+                w[0].status != SegmentStatus::Active,
+                "{}: segment {} is active and not last",
+                self.id,
+                w[0].base
+            );
         }
         let active = self.active();
-        assert!(active.status == SegmentStatus::Active, "{}: the last segment is not active", self.id);
-        assert!(active.end == self.end, "{}: active segment ends at {}, log at {}", self.id, active.end, self.end);
+        assert!(
+            active.status == SegmentStatus::Active,
+            "{}: the last segment is not active",
+            self.id
+        );
+        assert!(
+            active.end == self.end,
+            "{}: active segment ends at {}, log at {}",
+            self.id,
+            active.end,
+            self.end
+        );
         for s in &self.segments {
-            assert!(s.durable <= s.length, "{}: segment {} durable beyond its length", self.id, s.base);
+            assert!(
+                s.durable <= s.length,
+                "{}: segment {} durable beyond its length",
+                self.id,
+                s.base
+            );
         }
     }
 }

@@ -69,7 +69,8 @@ impl ProducerTable {
         if b.producer_id < 0 {
             return Verdict::Next;
         }
-        let known = self.producers.get(&b.producer_id).filter(|p| p.last_append_ms >= expired_before_ms);
+        let known =
+            self.producers.get(&b.producer_id).filter(|p| p.last_append_ms >= expired_before_ms);
         let Some(state) = known else {
             return Verdict::Next;
         };
@@ -102,7 +103,9 @@ impl ProducerTable {
         if b.producer_id < 0 {
             return;
         }
-        if !self.producers.contains_key(&b.producer_id) && self.producers.len() >= PRODUCERS_PER_PARTITION_MAX {
+        if !self.producers.contains_key(&b.producer_id)
+            && self.producers.len() >= PRODUCERS_PER_PARTITION_MAX
+        {
             self.evict_idlest();
         }
         let state = self.producers.entry(b.producer_id).or_insert_with(|| ProducerState {
@@ -136,7 +139,8 @@ impl ProducerTable {
     }
 
     fn evict_idlest(&mut self) {
-        let idlest = self.producers.iter().min_by_key(|(id, p)| (p.last_append_ms, **id)).map(|(id, _)| *id);
+        let idlest =
+            self.producers.iter().min_by_key(|(id, p)| (p.last_append_ms, **id)).map(|(id, _)| *id);
         if let Some(id) = idlest {
             self.producers.remove(&id);
         }
@@ -175,7 +179,8 @@ mod tests {
         let all: Vec<_> = (0..7).map(|i| batch(0, i * 10, i * 10 + 9, i64::from(i) * 10)).collect();
         let t = with(&all);
         for b in &all[2..] {
-            let want = Verdict::Duplicate { base_offset: b.base_offset, last_offset: b.next_offset - 1 };
+            let want =
+                Verdict::Duplicate { base_offset: b.base_offset, last_offset: b.next_offset - 1 };
             assert_eq!(t.check(b, 0), want);
         }
         assert_eq!(t.check(&all[0], 0), Verdict::OutOfOrder { got: 0, expected: 70 });
@@ -206,7 +211,10 @@ mod tests {
     fn a_producer_that_rested_longer_than_the_expiry_may_begin_anywhere() {
         let t = with(&[batch(0, 0, 9, 0)]);
         assert_eq!(t.check(&batch(0, 55, 55, 10), 1_001), Verdict::Next);
-        assert_eq!(t.check(&batch(0, 55, 55, 10), 1_000), Verdict::OutOfOrder { got: 55, expected: 10 });
+        assert_eq!(
+            t.check(&batch(0, 55, 55, 10), 1_000),
+            Verdict::OutOfOrder { got: 55, expected: 10 }
+        );
     }
 
     #[test]

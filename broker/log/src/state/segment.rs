@@ -103,7 +103,8 @@ impl SegmentState {
     /// Counts a batch that is flushed at the segment's end.
     pub(crate) fn push(&mut self, batch: &BatchInfo, wall_ms: i64) {
         assert_eq!(batch.base_offset, self.end, "batches are dense");
-        let due = self.index.last().is_none_or(|last| self.length - last.position >= INDEX_INTERVAL);
+        let due =
+            self.index.last().is_none_or(|last| self.length - last.position >= INDEX_INTERVAL);
         if due {
             Rc::make_mut(&mut self.index).push(IndexEntry {
                 position: self.length,

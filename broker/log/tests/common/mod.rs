@@ -108,10 +108,8 @@ impl Drill {
             }
             value
         });
-        let done = self.world.run_until(
-            || slot.borrow().is_some() || !self.world.is_running(NODE),
-            LIMIT,
-        );
+        let done =
+            self.world.run_until(|| slot.borrow().is_some() || !self.world.is_running(NODE), LIMIT);
         if let Err(stuck) = done {
             panic!("{stuck}");
         }
@@ -143,10 +141,8 @@ impl Drill {
     /// Starts a node that must not come up, and gives its last words.
     pub fn refused(&self) -> String {
         let slot = self.start(|_| async {});
-        let done = self.world.run_until(
-            || slot.borrow().is_some() || !self.world.is_running(NODE),
-            LIMIT,
-        );
+        let done =
+            self.world.run_until(|| slot.borrow().is_some() || !self.world.is_running(NODE), LIMIT);
         assert!(done.is_ok(), "{done:?}");
         assert!(slot.borrow().is_none(), "the node came up");
         self.world.death(NODE).expect("a refusal has words")
@@ -164,28 +160,17 @@ async fn open(rt: &Runtime, storage: &StorageOptions, store: &StoreOptions) -> R
     for ring in opened.rings() {
         stores.push(Store::open(rt, ring, store).await?);
     }
-    Ok(Node {
-        rt: rt.clone(),
-        stores,
-        _storage: Rc::new(opened),
-    })
+    Ok(Node { rt: rt.clone(), stores, _storage: Rc::new(opened) })
 }
 
 /// The id of the nth topic of a test.
 pub fn topic(n: u8) -> PartitionId {
-    PartitionId {
-        topic: TopicId([n; 16]),
-        index: 0,
-    }
+    PartitionId { topic: TopicId([n; 16]), index: 0 }
 }
 
 /// Small segments, nothing retained away.
 pub fn config() -> LogConfig {
-    LogConfig {
-        segment_bytes: 1 << 20,
-        retention_ms: -1,
-        ..Default::default()
-    }
+    LogConfig { segment_bytes: 1 << 20, retention_ms: -1, ..Default::default() }
 }
 
 /// A batch of one record of `size` bytes that follow from `tag`.
@@ -225,10 +210,7 @@ impl Node {
             return log;
         }
         let name = format!("t{}", id.topic.0[0]);
-        self.store()
-            .create(id, &name, config())
-            .await
-            .expect("create")
+        self.store().create(id, &name, config()).await.expect("create")
     }
 
     /// Appends and waits for the flush: the offset.
@@ -251,27 +233,16 @@ impl Node {
         let mut out = Vec::new();
         let mut offset = log.log_start();
         while offset < log.flushed_end() {
-            let fetched = log
-                .read(offset, 1 << 20, true, 1 << 20)
-                .await
-                .expect("read");
+            let fetched = log.read(offset, 1 << 20, true, 1 << 20).await.expect("read");
             assert!(
                 fetched.bytes > 0,
                 "nothing at offset {offset}, the log ends at {}",
                 log.flushed_end()
             );
-            let bytes: Vec<u8> = fetched
-                .chunks
-                .iter()
-                .flat_map(|c| c.iter().copied())
-                .collect();
+            let bytes: Vec<u8> = fetched.chunks.iter().flat_map(|c| c.iter().copied()).collect();
             for found in batches(&bytes) {
                 let found = found.expect("whole batches");
-                assert!(
-                    found.check_crc(),
-                    "CRC of the batch at {}",
-                    found.base_offset()
-                );
+                assert!(found.check_crc(), "CRC of the batch at {}", found.base_offset());
                 assert_eq!(found.base_offset(), offset, "dense");
                 out.push((offset, found.records().to_vec()));
                 offset = found.next_offset();
@@ -285,10 +256,7 @@ impl Node {
         assert_eq!(log.flushed_end(), n, "log end");
         for (offset, records) in self.read(log).await {
             let want = batch(offset as u64, size);
-            assert!(
-                records == want[61..],
-                "the records at offset {offset} are others"
-            );
+            assert!(records == want[61..], "the records at offset {offset} are others");
         }
     }
 }

@@ -104,10 +104,7 @@ impl BatchBuilder {
             write_bytes(out, Some(key.as_bytes()));
             write_bytes(out, *value);
         }
-        self.count = self
-            .count
-            .checked_add(1)
-            .expect("a batch has fewer than 2^31 records");
+        self.count = self.count.checked_add(1).expect("a batch has fewer than 2^31 records");
     }
 
     /// Records so far.
@@ -167,9 +164,7 @@ fn length(len: usize) -> i64 {
 }
 
 fn bytes_len(bytes: Option<&[u8]>) -> usize {
-    bytes.map_or(1, |bytes| {
-        varint::len_i64(length(bytes.len())) + bytes.len()
-    })
+    bytes.map_or(1, |bytes| varint::len_i64(length(bytes.len())) + bytes.len())
 }
 
 fn write_bytes(out: &mut Vec<u8>, bytes: Option<&[u8]>) {

@@ -47,17 +47,13 @@ pub fn compress(codec: Codec, payload: &[u8]) -> Result<Cow<'_, [u8]>, BatchErro
         Codec::None => return Ok(Cow::Borrowed(payload)),
         Codec::Gzip => {
             let mut to = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
-            to.write_all(payload)
-                .and_then(|()| to.finish())
-                .map_err(failed)?
+            to.write_all(payload).and_then(|()| to.finish()).map_err(failed)?
         }
         Codec::Snappy => {
             let mut out = XERIAL_HEADER.to_vec();
             let mut encoder = snap::raw::Encoder::new();
             for block in payload.chunks(XERIAL_BLOCK) {
-                let block = encoder
-                    .compress_vec(block)
-                    .map_err(|_| BatchError::Compress(codec))?;
+                let block = encoder.compress_vec(block).map_err(|_| BatchError::Compress(codec))?;
                 out.extend_from_slice(&(block.len() as u32).to_be_bytes());
                 out.extend_from_slice(&block);
             }
@@ -118,9 +114,7 @@ fn snappy_block(block: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), Bat
     }
     let start = out.len();
     out.resize(start + claimed, 0);
-    snap::raw::Decoder::new()
-        .decompress(block, &mut out[start..])
-        .map_err(corrupt)?;
+    snap::raw::Decoder::new().decompress(block, &mut out[start..]).map_err(corrupt)?;
     Ok(())
 }
 
@@ -141,7 +135,5 @@ fn zstd(payload: &[u8], limit: usize) -> Result<Cow<'static, [u8]>, BatchError> 
 
 /// Whether zstd only lacked room. Its binding hands errors on as text.
 fn is_too_small(error: &std::io::Error) -> bool {
-    error
-        .to_string()
-        .contains("Destination buffer is too small")
+    error.to_string().contains("Destination buffer is too small")
 }

@@ -48,9 +48,7 @@ impl<'a> Iterator for Headers<'a> {
     fn next(&mut self) -> Option<Header<'a>> {
         self.left = self.left.checked_sub(1)?;
         let mut from = Cursor { rest: self.bytes };
-        let header = from
-            .header()
-            .expect("the headers were checked when the record was read");
+        let header = from.header().expect("the headers were checked when the record was read");
         self.bytes = from.rest;
         Some(header)
     }
@@ -65,10 +63,7 @@ impl ExactSizeIterator for Headers<'_> {}
 /// The records of an uncompressed payload. The walk ends after the first error.
 #[must_use]
 pub fn records(payload: &[u8]) -> RecordIter<'_> {
-    RecordIter {
-        rest: payload,
-        len: payload.len(),
-    }
+    RecordIter { rest: payload, len: payload.len() }
 }
 
 /// Walks the records of a payload. See [`records`].
@@ -88,9 +83,7 @@ impl<'a> Iterator for RecordIter<'a> {
         }
         let at = self.len - self.rest.len();
         let mut from = Cursor { rest: self.rest };
-        let record = from
-            .record()
-            .map_err(|what| BatchError::Record { at, what });
+        let record = from.record().map_err(|what| BatchError::Record { at, what });
         self.rest = if record.is_ok() { from.rest } else { &[] };
         Some(record)
     }
@@ -105,9 +98,7 @@ impl<'a> Cursor<'a> {
     fn record(&mut self) -> Result<RecordView<'a>, &'static str> {
         let length = self.varint("length")?;
         let length = usize::try_from(length).map_err(|_| "length")?;
-        let mut body = Cursor {
-            rest: self.take(length, "length")?,
-        };
+        let mut body = Cursor { rest: self.take(length, "length")? };
         body.take(1, "attributes")?;
         let record = RecordView {
             timestamp_delta: body.varlong("timestamp delta")?,
@@ -137,18 +128,13 @@ impl<'a> Cursor<'a> {
 
     fn header(&mut self) -> Result<Header<'a>, &'static str> {
         let key = self.bytes("header key")?.ok_or("header key")?;
-        Ok(Header {
-            key,
-            value: self.bytes("header value")?,
-        })
+        Ok(Header { key, value: self.bytes("header value")? })
     }
 
     fn bytes(&mut self, what: &'static str) -> Result<Option<&'a [u8]>, &'static str> {
         match self.varint(what)? {
             -1 => Ok(None),
-            len => self
-                .take(usize::try_from(len).map_err(|_| what)?, what)
-                .map(Some),
+            len => self.take(usize::try_from(len).map_err(|_| what)?, what).map(Some),
         }
     }
 

@@ -66,10 +66,7 @@ impl<'a> BatchView<'a> {
         let total = view.total_len();
         match bytes.get(..total) {
             Some(bytes) => Ok(Self { bytes, ..view }),
-            None => Err(BatchError::Truncated {
-                need: total,
-                have: bytes.len(),
-            }),
+            None => Err(BatchError::Truncated { need: total, have: bytes.len() }),
         }
     }
 
@@ -81,10 +78,7 @@ impl<'a> BatchView<'a> {
     /// As [`Self::parse`], with `Truncated` only below 61 bytes.
     pub fn parse_header(bytes: &'a [u8]) -> Result<Self, BatchError> {
         let Ok((header, _)) = Header::ref_from_prefix(bytes) else {
-            return Err(BatchError::Truncated {
-                need: BATCH_HEADER,
-                have: bytes.len(),
-            });
+            return Err(BatchError::Truncated { need: BATCH_HEADER, have: bytes.len() });
         };
         // The magic comes first: in the older formats the length means something else.
         if header.magic != MAGIC {
@@ -95,10 +89,7 @@ impl<'a> BatchView<'a> {
             return Err(BatchError::Length(length));
         }
         let total = LENGTH_PREFIX + length as usize;
-        Ok(Self {
-            header,
-            bytes: &bytes[..total.min(bytes.len())],
-        })
+        Ok(Self { header, bytes: &bytes[..total.min(bytes.len())] })
     }
 
     /// Offset of the first record.
@@ -171,8 +162,7 @@ impl<'a> BatchView<'a> {
     /// Offset of the last record. Wraps on a header that lies, rather than panic.
     #[must_use]
     pub fn last_offset(&self) -> i64 {
-        self.base_offset()
-            .wrapping_add(i64::from(self.last_offset_delta()))
+        self.base_offset().wrapping_add(i64::from(self.last_offset_delta()))
     }
 
     /// The first offset after the batch.
@@ -255,10 +245,7 @@ impl<'a> BatchView<'a> {
     pub fn validate_produce(bytes: &'a [u8]) -> Result<Self, BatchError> {
         let batch = Self::parse(bytes)?;
         if batch.total_len() != bytes.len() {
-            return Err(BatchError::MoreThanOne {
-                first: batch.total_len(),
-                all: bytes.len(),
-            });
+            return Err(BatchError::MoreThanOne { first: batch.total_len(), all: bytes.len() });
         }
         if batch.is_control() {
             return Err(BatchError::Control);
@@ -329,9 +316,8 @@ pub fn set_max_timestamp_and_type(
     max_timestamp: i64,
     timestamp_type: TimestampType,
 ) {
-    let total = BatchView::parse(bytes)
-        .expect("only a batch that was parsed is edited")
-        .total_len();
+    let total =
+        BatchView::parse(bytes).expect("only a batch that was parsed is edited").total_len();
     let header = header_mut(bytes);
     header.max_timestamp.set(max_timestamp);
     let attributes = header.attributes.get();

@@ -48,15 +48,9 @@ impl<'a, T: Wire<'a> + Clone> Array<'a, T> {
     #[must_use]
     pub fn iter(&self) -> ArrayIter<'a, '_, T> {
         ArrayIter(match &self.0 {
-            Form::Frame {
-                bytes,
-                count,
-                context,
-            } => Walk::Frame {
-                from: Reader::new(bytes),
-                left: *count,
-                context: *context,
-            },
+            Form::Frame { bytes, count, context } => {
+                Walk::Frame { from: Reader::new(bytes), left: *count, context: *context }
+            }
             Form::Owned(elements) => Walk::Owned(elements.iter()),
         })
     }
@@ -80,11 +74,7 @@ impl<'a, T: Wire<'a> + Clone> Wire<'a> for Array<'a, T> {
 
 impl<'a, T: Wire<'a> + Clone> Wire<'a> for Option<Array<'a, T>> {
     fn decode(from: &mut Reader<'a>, context: Context) -> Result<Self, DecodeError> {
-        let count = if context.flexible {
-            from.compact_len()?
-        } else {
-            from.long_len()?
-        };
+        let count = if context.flexible { from.compact_len()? } else { from.long_len()? };
         let Some(count) = count else { return Ok(None) };
         if count > MAX_ELEMENTS {
             return Err(DecodeErrorKind::Elements(count).into());
@@ -92,21 +82,13 @@ impl<'a, T: Wire<'a> + Clone> Wire<'a> for Option<Array<'a, T>> {
         let all = from.rest();
         // Every element takes a byte at least, so this ends the walk over a count that lies before it begins.
         if count > all.len() {
-            return Err(DecodeErrorKind::End {
-                need: count,
-                have: all.len(),
-            }
-            .into());
+            return Err(DecodeErrorKind::End { need: count, have: all.len() }.into());
         }
         for _ in 0..count {
             T::decode(from, context)?;
         }
         let bytes = &all[..all.len() - from.rest().len()];
-        Ok(Some(Array(Form::Frame {
-            bytes,
-            count,
-            context,
-        })))
+        Ok(Some(Array(Form::Frame { bytes, count, context })))
     }
 
     fn encode(&self, to: &mut Writer, context: Context) {
@@ -139,15 +121,12 @@ fn encode<'a, T: Wire<'a> + Clone>(
         to.long_len(len);
     }
     match array.map(|array| &array.0) {
-        Some(Form::Owned(elements)) => elements
-            .iter()
-            .for_each(|element| element.encode(to, context)),
+        Some(Form::Owned(elements)) => {
+            elements.iter().for_each(|element| element.encode(to, context))
+        }
         // Decoded and encoded again, for the two versions may differ.
         Some(Form::Frame { .. }) => {
-            array
-                .into_iter()
-                .flatten()
-                .for_each(|element| element.encode(to, context));
+            array.into_iter().flatten().for_each(|element| element.encode(to, context));
         }
         None => {}
     }
@@ -157,11 +136,7 @@ fn encode<'a, T: Wire<'a> + Clone>(
 pub struct ArrayIter<'a, 'b, T>(Walk<'a, 'b, T>);
 
 enum Walk<'a, 'b, T> {
-    Frame {
-        from: Reader<'a>,
-        left: usize,
-        context: Context,
-    },
+    Frame { from: Reader<'a>, left: usize, context: Context },
     Owned(std::slice::Iter<'b, T>),
 }
 
@@ -170,11 +145,7 @@ impl<'a, T: Wire<'a> + Clone> Iterator for ArrayIter<'a, '_, T> {
 
     fn next(&mut self) -> Option<T> {
         match &mut self.0 {
-            Walk::Frame {
-                from,
-                left,
-                context,
-            } => {
+            Walk::Frame { from, left, context } => {
                 *left = left.checked_sub(1)?;
                 Some(
                     T::decode(from, *context)

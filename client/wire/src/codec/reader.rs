@@ -51,11 +51,7 @@ impl DecodeError {
     /// Names the field, unless an inner field has been named.
     #[must_use]
     pub const fn in_field(self, field: &'static str) -> Self {
-        if self.field.is_empty() {
-            Self { field, ..self }
-        } else {
-            self
-        }
+        if self.field.is_empty() { Self { field, ..self } } else { self }
     }
 }
 
@@ -90,11 +86,7 @@ impl<'a> Reader<'a> {
                 self.rest = rest;
                 Ok(taken)
             }
-            None => Err(DecodeErrorKind::End {
-                need: len,
-                have: self.rest.len(),
-            }
-            .into()),
+            None => Err(DecodeErrorKind::End { need: len, have: self.rest.len() }.into()),
         }
     }
 
@@ -105,11 +97,7 @@ impl<'a> Reader<'a> {
                 self.rest = rest;
                 Ok(*taken)
             }
-            None => Err(DecodeErrorKind::End {
-                need: N,
-                have: self.rest.len(),
-            }
-            .into()),
+            None => Err(DecodeErrorKind::End { need: N, have: self.rest.len() }.into()),
         }
     }
 

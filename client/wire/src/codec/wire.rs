@@ -70,8 +70,7 @@ impl<'a> Wire<'a> for bool {
 
 impl<'a> Wire<'a> for ErrorCode {
     fn decode(from: &mut Reader<'a>, _: Context) -> Result<Self, DecodeError> {
-        from.fixed()
-            .map(|bytes| Self::from_wire(i16::from_be_bytes(bytes)))
+        from.fixed().map(|bytes| Self::from_wire(i16::from_be_bytes(bytes)))
     }
 
     fn encode(&self, to: &mut Writer, _: Context) {
@@ -91,11 +90,7 @@ impl<'a> Wire<'a> for Uuid {
 
 impl<'a> Wire<'a> for Option<&'a str> {
     fn decode(from: &mut Reader<'a>, context: Context) -> Result<Self, DecodeError> {
-        let len = if context.flexible {
-            from.compact_len()?
-        } else {
-            from.short_len()?
-        };
+        let len = if context.flexible { from.compact_len()? } else { from.short_len()? };
         let Some(len) = len else { return Ok(None) };
         match std::str::from_utf8(from.take(len)?) {
             Ok(text) => Ok(Some(text)),
@@ -116,11 +111,7 @@ impl<'a> Wire<'a> for Option<&'a str> {
 
 impl<'a> Wire<'a> for Option<&'a [u8]> {
     fn decode(from: &mut Reader<'a>, context: Context) -> Result<Self, DecodeError> {
-        let len = if context.flexible {
-            from.compact_len()?
-        } else {
-            from.long_len()?
-        };
+        let len = if context.flexible { from.compact_len()? } else { from.long_len()? };
         len.map(|len| from.take(len)).transpose()
     }
 

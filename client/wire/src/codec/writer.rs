@@ -17,10 +17,7 @@ impl Writer {
     /// A writer that goes on behind `bytes`.
     #[must_use]
     pub const fn new(bytes: Vec<u8>) -> Self {
-        Self {
-            bytes,
-            holes: Vec::new(),
-        }
+        Self { bytes, holes: Vec::new() }
     }
 
     /// Appends bytes as they are.
@@ -71,10 +68,7 @@ impl Writer {
     pub fn tag(&mut self, tag: u32, write: impl FnOnce(&mut Self)) {
         let mut field = Self::default();
         write(&mut field);
-        assert!(
-            field.holes.is_empty(),
-            "no tagged field of the protocol holds records"
-        );
+        assert!(field.holes.is_empty(), "no tagged field of the protocol holds records");
         self.varint(tag);
         self.varint(checked_i32(field.bytes.len()) as u32);
         self.put(&field.bytes);
@@ -83,10 +77,7 @@ impl Writer {
     /// The bytes and holes so far, without a length in front.
     #[must_use]
     pub fn into_frame(self) -> Frame {
-        Frame {
-            bytes: self.bytes,
-            holes: self.holes,
-        }
+        Frame { bytes: self.bytes, holes: self.holes }
     }
 }
 
@@ -120,20 +111,14 @@ impl Frame {
     /// The pieces in the order in which they are sent; bytes between two holes are never empty.
     pub fn parts(&self) -> impl Iterator<Item = Part<'_>> {
         let mut start = 0;
-        let ends = self
-            .holes
-            .iter()
-            .enumerate()
-            .map(|(index, (at, len))| (*at, Some((index, *len))));
-        ends.chain([(self.bytes.len(), None)])
-            .flat_map(move |(at, hole)| {
-                let bytes = &self.bytes[start..at];
-                start = at;
-                let bytes = (!bytes.is_empty()).then_some(Part::Bytes(bytes));
-                bytes
-                    .into_iter()
-                    .chain(hole.map(|(index, len)| Part::Records { index, len }))
-            })
+        let ends =
+            self.holes.iter().enumerate().map(|(index, (at, len))| (*at, Some((index, *len))));
+        ends.chain([(self.bytes.len(), None)]).flat_map(move |(at, hole)| {
+            let bytes = &self.bytes[start..at];
+            start = at;
+            let bytes = (!bytes.is_empty()).then_some(Part::Bytes(bytes));
+            bytes.into_iter().chain(hole.map(|(index, len)| Part::Records { index, len }))
+        })
     }
 
     /// The bytes, when there is no hole; otherwise `None`.
@@ -147,11 +132,7 @@ impl Frame {
     /// # Errors
     /// The frame itself, when it has holes to be filled.
     pub fn into_bytes(self) -> Result<Vec<u8>, Self> {
-        if self.holes.is_empty() {
-            Ok(self.bytes)
-        } else {
-            Err(self)
-        }
+        if self.holes.is_empty() { Ok(self.bytes) } else { Err(self) }
     }
 
     /// The bytes, holes left out, and the holes: for each the position before which it belongs, and its length.

@@ -12,9 +12,7 @@ fn apache() -> HashMap<(String, i16), &'static str> {
     let mut schemas = HashMap::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let parts: Vec<_> = line.splitn(4, ' ').collect();
-        let [api, kind, versions, schema] = parts[..] else {
-            panic!("no schema: {line}")
-        };
+        let [api, kind, versions, schema] = parts[..] else { panic!("no schema: {line}") };
         let (first, last) = versions.split_once('-').expect("a range");
         let bound = |text: &str| text.parse::<i16>().expect("a version");
         for version in bound(first)..=bound(last) {

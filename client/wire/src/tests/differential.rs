@@ -30,16 +30,9 @@ where
             let mut from = bytes::Bytes::from(ours.clone());
             let there = T::decode(&mut from, version)
                 .unwrap_or_else(|e| panic!("{} v{version}: {e}\n{message:?}", M::API));
-            assert!(
-                from.is_empty(),
-                "{} v{version}: {} bytes left",
-                M::API,
-                from.len()
-            );
+            assert!(from.is_empty(), "{} v{version}: {} bytes left", M::API, from.len());
             let mut to = bytes::BytesMut::new();
-            there
-                .encode(&mut to, version)
-                .unwrap_or_else(|e| panic!("{} v{version}: {e}", M::API));
+            there.encode(&mut to, version).unwrap_or_else(|e| panic!("{} v{version}: {e}", M::API));
             assert_eq!(to, ours, "{} v{version}: {message:?}", M::API);
 
             let back = M::decode_body(to.to_vec().leak(), version);

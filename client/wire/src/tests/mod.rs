@@ -134,9 +134,7 @@ impl<T: Sample> Sample for Option<T> {
 
 impl<'a, T: Sample + Wire<'a> + Clone> Sample for Array<'a, T> {
     fn sample(dice: &mut Dice, version: i16) -> Self {
-        (0..dice.below(4))
-            .map(|_| T::sample(dice, version))
-            .collect()
+        (0..dice.below(4)).map(|_| T::sample(dice, version)).collect()
     }
 }
 

@@ -67,12 +67,7 @@ fn damage<M: Sample + Message<'static>>() {
         }
         let longer = forever([encoded, &[0]].concat());
         let left_over = M::decode_body(longer, version).err().map(|e| e.kind);
-        assert_eq!(
-            left_over,
-            Some(DecodeErrorKind::LeftOver(1)),
-            "{} v{version}",
-            M::API
-        );
+        assert_eq!(left_over, Some(DecodeErrorKind::LeftOver(1)), "{} v{version}", M::API);
         assert!(M::decode_prefix(longer, version).is_ok_and(|(_, rest)| rest == [0]));
     }
     for (version, message) in samples::<M>(40) {
@@ -139,11 +134,7 @@ fn frames_carry_the_header_that_goes_with_the_version() {
         assert_eq!(u32::from_be_bytes(*length) as usize, content.len());
         assert_eq!(
             RequestPeek::decode(content),
-            Ok(RequestPeek {
-                api_key: 18,
-                api_version: version,
-                correlation_id: 77
-            })
+            Ok(RequestPeek { api_key: 18, api_version: version, correlation_id: 77 })
         );
         let (header, body) = RequestHeader::decode(content).expect("a header");
         assert_eq!(
@@ -157,11 +148,7 @@ fn frames_carry_the_header_that_goes_with_the_version() {
             ResponseHeader::decode(&frame[4..], crate::ApiKey::ApiVersions, version)
                 .expect("a header");
         assert_eq!(header.correlation_id, 77);
-        assert_eq!(
-            frame.len() - body.len(),
-            8,
-            "no tags in this header, whatever the version"
-        );
+        assert_eq!(frame.len() - body.len(), 8, "no tags in this header, whatever the version");
         assert!(api::api_versions::Response::decode_body(body, version).is_ok());
     }
 }
@@ -171,10 +158,7 @@ fn a_frame_that_is_too_long_is_refused_by_its_length() {
     assert_eq!(frame_len([0, 0, 1, 0], 256), Ok(256));
     assert_eq!(
         frame_len([0, 0, 1, 1], 256).map_err(|e| e.kind),
-        Err(DecodeErrorKind::Frame {
-            len: 257,
-            limit: 256
-        })
+        Err(DecodeErrorKind::Frame { len: 257, limit: 256 })
     );
     assert_eq!(
         frame_len(*b"\xff\xff\xff\xff", 256).map_err(|e| e.kind),
@@ -187,19 +171,11 @@ fn a_refused_version_of_api_versions_is_answered_in_version_0() {
     use api::api_versions::{ApiVersion, Response};
     let answer = Response {
         error_code: crate::ErrorCode::UnsupportedVersion,
-        api_keys: vec![ApiVersion {
-            api_key: 18,
-            min_version: 0,
-            max_version: 3,
-        }]
-        .into(),
+        api_keys: vec![ApiVersion { api_key: 18, min_version: 0, max_version: 3 }].into(),
         ..Default::default()
     };
     assert_eq!(Response::decode_answer(body(&answer, 0), 4), Ok(answer));
-    let fine = Response {
-        throttle_time_ms: 5,
-        ..Default::default()
-    };
+    let fine = Response { throttle_time_ms: 5, ..Default::default() };
     assert_eq!(Response::decode_answer(body(&fine, 4), 4), Ok(fine));
 }
 
@@ -207,9 +183,7 @@ fn a_refused_version_of_api_versions_is_answered_in_version_0() {
 fn a_header_of_any_bytes_is_read_or_refused() {
     let mut dice = Dice(3);
     for _ in 0..20_000 {
-        let noise: Vec<u8> = (0..dice.below(40))
-            .map(|_| dice.roll() as u8 % 80)
-            .collect();
+        let noise: Vec<u8> = (0..dice.below(40)).map(|_| dice.roll() as u8 % 80).collect();
         let peek = RequestPeek::decode(&noise);
         assert_eq!(peek.is_ok(), noise.len() >= 8);
         if let Ok((header, rest)) = RequestHeader::decode(&noise) {
@@ -221,17 +195,11 @@ fn a_header_of_any_bytes_is_read_or_refused() {
 
 #[test]
 fn tagged_fields_from_the_future_are_skipped() {
-    let message = api::init_producer_id::Response {
-        producer_id: 9,
-        ..Default::default()
-    };
+    let message = api::init_producer_id::Response { producer_id: 9, ..Default::default() };
     let mut encoded = body(&message, 4).to_vec();
     assert_eq!(encoded.pop(), Some(0), "no tags so far");
     encoded.extend_from_slice(&[2, 5, 3, 1, 2, 3, 0xff, 0x01, 0]);
-    assert_eq!(
-        api::init_producer_id::Response::decode_body(&encoded, 4),
-        Ok(message)
-    );
+    assert_eq!(api::init_producer_id::Response::decode_body(&encoded, 4), Ok(message));
 }
 
 #[test]
@@ -246,32 +214,19 @@ fn more_than_ten_thousand_tags_are_refused() {
 
 #[test]
 fn a_null_that_a_version_does_not_have_is_empty_in_it() {
-    let all = api::metadata::Request {
-        topics: None,
-        ..Default::default()
-    };
+    let all = api::metadata::Request { topics: None, ..Default::default() };
     assert_eq!(body(&all, 0), [0, 0, 0, 0], "version 0 says all by none");
     assert_eq!(body(&all, 1), [0xff; 4]);
     let error =
         api::metadata::Request::decode_body(&[0xff; 4], 0).expect_err("no null in version 0");
-    assert_eq!(
-        (error.kind, error.field),
-        (DecodeErrorKind::Null, "Request.topics")
-    );
+    assert_eq!((error.kind, error.field), (DecodeErrorKind::Null, "Request.topics"));
 }
 
 #[test]
 fn tagged_fields_at_their_defaults_are_not_written() {
     let quiet = api::api_versions::Response::default();
-    assert_eq!(
-        body(&quiet, 3),
-        [0, 0, 1, 0, 0, 0, 0, 0],
-        "error, no keys, throttle time, no tags"
-    );
-    let epoch = api::api_versions::Response {
-        finalized_features_epoch: 0,
-        ..quiet
-    };
+    assert_eq!(body(&quiet, 3), [0, 0, 1, 0, 0, 0, 0, 0], "error, no keys, throttle time, no tags");
+    let epoch = api::api_versions::Response { finalized_features_epoch: 0, ..quiet };
     assert_eq!(body(&epoch, 3)[7..], [1, 1, 8, 0, 0, 0, 0, 0, 0, 0, 0]);
 }
 
@@ -281,23 +236,17 @@ fn records_of_a_fetch_response_never_pass_through_the_encoder() {
     let records: [&[u8]; 3] = [&[1; 300], &[], &[2; 5]];
     let response = |form: fn(&'static [u8]) -> Records<'static>, records: [&'static [u8]; 3]| {
         let partitions =
-            records
-                .into_iter()
-                .enumerate()
-                .map(|(index, records)| PartitionResponse {
-                    partition_index: index as i32,
-                    records: form(records),
-                    ..Default::default()
-                });
+            records.into_iter().enumerate().map(|(index, records)| PartitionResponse {
+                partition_index: index as i32,
+                records: form(records),
+                ..Default::default()
+            });
         let topic = TopicResponse {
             topic: "orders",
             partitions: partitions.collect(),
             ..Default::default()
         };
-        Response {
-            responses: vec![topic].into(),
-            ..Default::default()
-        }
+        Response { responses: vec![topic].into(), ..Default::default() }
     };
     for version in Response::VERSIONS {
         let records = records.map(|r| forever(r.to_vec()));
@@ -326,14 +275,8 @@ fn an_array_that_lies_about_its_length_ends_at_once() {
     let mut from = Reader::new(&[0x7f, 0xff, 0xff, 0xff, 0, 0]);
     let context = api::metadata::Request::context(1);
     let error = <crate::Array<'_, i32> as crate::codec::Wire>::decode(&mut from, context);
-    assert_eq!(
-        error.map_err(|e| e.kind),
-        Err(DecodeErrorKind::Elements(i32::MAX as usize))
-    );
+    assert_eq!(error.map_err(|e| e.kind), Err(DecodeErrorKind::Elements(i32::MAX as usize)));
     let mut from = Reader::new(&[0, 0, 0, 9, 0, 0]);
     let error = <crate::Array<'_, i32> as crate::codec::Wire>::decode(&mut from, context);
-    assert_eq!(
-        error.map_err(|e| e.kind),
-        Err(DecodeErrorKind::End { need: 9, have: 2 })
-    );
+    assert_eq!(error.map_err(|e| e.kind), Err(DecodeErrorKind::End { need: 9, have: 2 }));
 }

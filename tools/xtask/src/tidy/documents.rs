@@ -5,12 +5,8 @@ use super::Finding;
 
 /// Folders that exist on somebody's machine only. Put together at compile time, so that this file
 /// does not break its own rule.
-const MACHINE: &[&str] = &[
-    concat!("/", "work/"),
-    concat!("/", "root/"),
-    concat!("/", "home/"),
-    concat!("/", "Users/"),
-];
+const MACHINE: &[&str] =
+    &[concat!("/", "work/"), concat!("/", "root/"), concat!("/", "home/"), concat!("/", "Users/")];
 
 /// Hosts that serve packages: a build takes them from its own tool's configuration.
 const REGISTRIES: &[&str] = &[
@@ -32,12 +28,7 @@ pub(crate) fn check(name: &str, text: &str, exists: &dyn Fn(&str) -> bool) -> Ve
     for (index, line) in text.lines().enumerate() {
         let mut find = |what: String, mend: &str| {
             let (file, line) = (name.to_owned(), index + 1);
-            findings.push(Finding {
-                file,
-                line,
-                what,
-                mend: mend.to_owned(),
-            });
+            findings.push(Finding { file, line, what, mend: mend.to_owned() });
         };
         for note in notes(line) {
             if !exists(note) {
@@ -85,10 +76,7 @@ mod tests {
 
     fn whats(line: &str) -> Vec<String> {
         let exists = |p: &str| p == concat!("kernel-", "notes/flush.md");
-        check("a.md", line, &exists)
-            .into_iter()
-            .map(|f| f.what)
-            .collect()
+        check("a.md", line, &exists).into_iter().map(|f| f.what).collect()
     }
 
     #[test]
@@ -109,10 +97,7 @@ mod tests {
 
     #[test]
     fn registry_hosts_are_found() {
-        assert_eq!(
-            whats(concat!("pip -i https://py", "pi.org/simple")).len(),
-            1
-        );
+        assert_eq!(whats(concat!("pip -i https://py", "pi.org/simple")).len(), 1);
         assert!(whats("registry+https://github.com/rust-lang/crates.io-index").is_empty());
     }
 }

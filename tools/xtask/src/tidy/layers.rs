@@ -17,14 +17,8 @@ const ROWS: &[&[&str]] = &[
 const BESIDE: &[(&str, &[&str])] = &[
     ("client", &["client/wire", "broker/io"]),
     // Log inspection (`rillctl log`) reads the files of a data directory, hence io and log.
-    (
-        "bench",
-        &["client", "client/wire", "broker/io", "broker/log"],
-    ),
-    (
-        "tools",
-        &["client", "client/wire", "broker/io", "broker/log"],
-    ),
+    ("bench", &["client", "client/wire", "broker/io", "broker/log"]),
+    ("tools", &["client", "client/wire", "broker/io", "broker/log"]),
     // The simulator runs the whole broker as a library.
     (
         "tools/sim",
@@ -48,31 +42,11 @@ const BESIDE: &[(&str, &[&str])] = &[
 
 /// Foreign crates that only one of ours may name.
 const OWNED: &[(&str, &str, &str)] = &[
-    (
-        "glommio",
-        "broker/io",
-        "use the types of rillway-io; add what is missing there",
-    ),
-    (
-        "glommio-ng",
-        "broker/io",
-        "use the types of rillway-io; add what is missing there",
-    ),
-    (
-        "io-uring",
-        "broker/io",
-        "use the types of rillway-io; add what is missing there",
-    ),
-    (
-        "libc",
-        "broker/io",
-        "put the call behind a safe function of rillway-io",
-    ),
-    (
-        "etcd-client",
-        "broker/meta",
-        "ask the metadata store of rillway-meta",
-    ),
+    ("glommio", "broker/io", "use the types of rillway-io; add what is missing there"),
+    ("glommio-ng", "broker/io", "use the types of rillway-io; add what is missing there"),
+    ("io-uring", "broker/io", "use the types of rillway-io; add what is missing there"),
+    ("libc", "broker/io", "put the call behind a safe function of rillway-io"),
+    ("etcd-client", "broker/meta", "ask the metadata store of rillway-meta"),
 ];
 
 /// `manifest` gives the text of a folder's Cargo.toml, for line numbers.
@@ -96,26 +70,14 @@ pub(crate) fn check<'a>(packages: &[Package], manifest: &dyn Fn(&str) -> &'a str
             if let Some(target) = ours.filter(|t| !allowed.contains(&t.folder.as_str())) {
                 let what = format!("{} imports {}, {place}", package.folder, target.folder);
                 let mend = "move the shared part to a lower layer, or pass it in as a value";
-                findings.push(Finding {
-                    file: file.clone(),
-                    line,
-                    what,
-                    mend: mend.into(),
-                });
+                findings.push(Finding { file: file.clone(), line, what, mend: mend.into() });
             }
             for (foreign, owner, mend) in OWNED {
                 if dependency.package == *foreign && package.folder != *owner {
-                    let what = format!(
-                        "{} names `{foreign}`, which only {owner} may",
-                        package.folder
-                    );
+                    let what =
+                        format!("{} names `{foreign}`, which only {owner} may", package.folder);
                     let mend = (*mend).to_owned();
-                    findings.push(Finding {
-                        file: file.clone(),
-                        line,
-                        what,
-                        mend,
-                    });
+                    findings.push(Finding { file: file.clone(), line, what, mend });
                 }
             }
         }
@@ -130,10 +92,7 @@ fn allowed(folder: &str) -> Option<(Vec<&'static str>, &'static str)> {
         return Some((below, "which is not in a row below it"));
     }
     let beside = BESIDE.iter().find(|(f, _)| *f == folder)?;
-    Some((
-        beside.1.to_vec(),
-        "which is not among the crates it may sit on",
-    ))
+    Some((beside.1.to_vec(), "which is not among the crates it may sit on"))
 }
 
 fn line_of_key(manifest: &str, key: &str) -> usize {
@@ -150,23 +109,13 @@ mod tests {
     use crate::workspace::Dependency;
 
     fn package(name: &str, folder: &str, dependencies: &[&str]) -> Package {
-        let dependency = |d: &&str| Dependency {
-            package: (*d).into(),
-            key: (*d).into(),
-        };
+        let dependency = |d: &&str| Dependency { package: (*d).into(), key: (*d).into() };
         let dependencies = dependencies.iter().map(dependency).collect();
-        Package {
-            name: name.into(),
-            folder: folder.into(),
-            dependencies,
-        }
+        Package { name: name.into(), folder: folder.into(), dependencies }
     }
 
     fn findings(packages: &[Package]) -> Vec<Finding> {
-        check(
-            packages,
-            &|_| "[dependencies]\nrillway-log = { workspace = true }\n",
-        )
+        check(packages, &|_| "[dependencies]\nrillway-log = { workspace = true }\n")
     }
 
     #[test]
@@ -174,11 +123,7 @@ mod tests {
         let tree = [
             package("rillway-io", "broker/io", &["glommio-ng", "libc"]),
             package("rillway-log", "broker/log", &["rillway-io"]),
-            package(
-                "rillway-shard",
-                "broker/shard",
-                &["rillway-log", "rillway-io"],
-            ),
+            package("rillway-shard", "broker/shard", &["rillway-log", "rillway-io"]),
             package("sim", "tools/sim", &["rillway-shard"]),
         ];
         assert_eq!(findings(&tree), []);
@@ -206,24 +151,14 @@ mod tests {
         ];
         let found = findings(&tree);
         assert_eq!(found.len(), 2);
-        assert!(
-            found[0].what.contains("tools imports broker/shard"),
-            "{found:?}"
-        );
-        assert!(
-            found[1].what.contains("tools/xtask imports broker/log"),
-            "{found:?}"
-        );
+        assert!(found[0].what.contains("tools imports broker/shard"), "{found:?}");
+        assert!(found[1].what.contains("tools/xtask imports broker/log"), "{found:?}");
     }
 
     #[test]
     fn only_io_names_the_kernel_and_only_meta_names_etcd() {
         let tree = [
-            package(
-                "rillway-shard",
-                "broker/shard",
-                &["io-uring", "etcd-client"],
-            ),
+            package("rillway-shard", "broker/shard", &["io-uring", "etcd-client"]),
             package("rillway-meta", "broker/meta", &["etcd-client"]),
         ];
         assert_eq!(findings(&tree).len(), 2);
@@ -231,10 +166,6 @@ mod tests {
 
     #[test]
     fn an_unknown_member_must_be_given_a_place() {
-        assert!(
-            findings(&[package("x", "misc/x", &[])])[0]
-                .what
-                .contains("no place")
-        );
+        assert!(findings(&[package("x", "misc/x", &[])])[0].what.contains("no place"));
     }
 }

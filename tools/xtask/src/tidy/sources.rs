@@ -9,14 +9,8 @@ const LONG: usize = 600;
 
 /// Words banned in `broker/` outside `broker/io`, since simulated cores share one thread and time.
 const GLOBALS: &[(&str, &str)] = &[
-    (
-        "thread_local!",
-        "keep the state in a struct that its core owns",
-    ),
-    (
-        "static mut",
-        "keep the state in a struct that its core owns",
-    ),
+    ("thread_local!", "keep the state in a struct that its core owns"),
+    ("static mut", "keep the state in a struct that its core owns"),
 ];
 
 /// Paths of std banned in the same place, written out or imported.
@@ -34,16 +28,8 @@ const THREAD: &str = "use Runtime::spawn and Runtime::sleep; a thread belongs to
 
 /// Where a banned path may stand all the same: prefix of the file, prefix of the path, why.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[
-    (
-        "broker/src/",
-        "std::thread::",
-        "the binary starts its control thread; it runs no core",
-    ),
-    (
-        "broker/tests/",
-        "std::",
-        "drives the binary as a real process with real time",
-    ),
+    ("broker/src/", "std::thread::", "the binary starts its control thread; it runs no core"),
+    ("broker/tests/", "std::", "drives the binary as a real process with real time"),
 ];
 
 /// Folders that hold one file per Kafka API; a folder that does not exist has no files to judge.
@@ -57,12 +43,7 @@ pub(crate) fn check(name: &str, text: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut find = |at: usize, what: String, mend: &str| {
         let (file, line) = (name.to_owned(), line_of(text, at));
-        findings.push(Finding {
-            file,
-            line,
-            what,
-            mend: mend.to_owned(),
-        });
+        findings.push(Finding { file, line, what, mend: mend.to_owned() });
     };
 
     let in_io = name.starts_with("broker/io/");
@@ -79,12 +60,10 @@ pub(crate) fn check(name: &str, text: &str) -> Vec<Finding> {
             }
         }
         for (at, path) in std_paths(&code) {
-            let banned = STD
-                .iter()
-                .find(|(b, _)| path == *b || path.starts_with(&format!("{b}::")));
-            let excused = EXCEPTIONS
-                .iter()
-                .any(|(f, p, _)| name.starts_with(f) && path.starts_with(p));
+            let banned =
+                STD.iter().find(|(b, _)| path == *b || path.starts_with(&format!("{b}::")));
+            let excused =
+                EXCEPTIONS.iter().any(|(f, p, _)| name.starts_with(f) && path.starts_with(p));
             if let (Some((banned, mend)), false) = (banned, excused) {
                 find(at, format!("`{banned}` in the broker"), mend);
             }
@@ -98,11 +77,7 @@ pub(crate) fn check(name: &str, text: &str) -> Vec<Finding> {
     }
     if ONE_FILE_PER_API.iter().any(|f| name.starts_with(f)) && !text.starts_with("//!") {
         let what = "a file of an API opens with a module comment, and this one does not".into();
-        find(
-            0,
-            what,
-            "say in `//!` what the API is, its versions, its traps, what is absent",
-        );
+        find(0, what, "say in `//!` what the API is, its versions, its traps, what is absent");
     }
     findings
 }
@@ -121,9 +96,8 @@ fn std_paths(code: &str) -> Vec<(usize, String)> {
     let imported = imports(code);
     for (at, path) in &imported {
         if let Some(module) = path.strip_suffix("::*") {
-            let below = STD
-                .iter()
-                .filter(|(p, _)| p.rsplit_once("::").is_some_and(|s| s.0 == module));
+            let below =
+                STD.iter().filter(|(p, _)| p.rsplit_once("::").is_some_and(|s| s.0 == module));
             found.extend(below.map(|(p, _)| (*at, (*p).to_owned())));
         }
         found.push((*at, path.clone()));
@@ -136,10 +110,7 @@ fn std_paths(code: &str) -> Vec<(usize, String)> {
             let full = code[..at].ends_with("std::");
             let bare = !code[..at].ends_with("::");
             // An import of the path itself was found above.
-            if (full
-                && !imported
-                    .iter()
-                    .any(|(u, _)| *u < at && !code[*u..at].contains(';')))
+            if (full && !imported.iter().any(|(u, _)| *u < at && !code[*u..at].contains(';')))
                 || (bare && short_means_std)
             {
                 found.push((at, (*banned).to_owned()));
@@ -162,9 +133,7 @@ fn logic_of_lib(code: &str) -> Vec<(usize, String)> {
         }
         let end = rest.find(';').map_or(rest.len(), |e| e + 1);
         let item = rest[..end].split_whitespace().collect::<Vec<_>>().join(" ");
-        let mut words = item
-            .split(' ')
-            .filter(|w| !w.starts_with("pub") && !w.starts_with("in"));
+        let mut words = item.split(' ').filter(|w| !w.starts_with("pub") && !w.starts_with("in"));
         let kind = words.next().unwrap_or("");
         let declares = match kind {
             "mod" => !item.contains('{'),
@@ -202,20 +171,14 @@ mod tests {
     use super::*;
 
     fn whats(name: &str, text: &str) -> Vec<String> {
-        check(name, text)
-            .into_iter()
-            .map(|f| format!("{}: {}", f.line, f.what))
-            .collect()
+        check(name, text).into_iter().map(|f| format!("{}: {}", f.line, f.what)).collect()
     }
 
     #[test]
     fn unsafe_is_allowed_in_io_only_and_words_in_comments_do_not_count() {
         let text = "//! unsafe\n#![forbid(unsafe_code)]\nfn f() { unsafe { g() } }\n";
         assert_eq!(whats("broker/io/src/a.rs", text), Vec::<String>::new());
-        assert_eq!(
-            whats("client/src/a.rs", text),
-            ["3: `unsafe` outside broker/io"]
-        );
+        assert_eq!(whats("client/src/a.rs", text), ["3: `unsafe` outside broker/io"]);
     }
 
     #[test]
@@ -232,20 +195,9 @@ mod tests {
             "static mut X: u8 = 0;",
         ];
         for form in forms {
-            assert!(
-                !whats("broker/log/src/a.rs", form).is_empty(),
-                "not found: {form}"
-            );
-            assert_eq!(
-                whats("broker/io/src/a.rs", form),
-                Vec::<String>::new(),
-                "{form}"
-            );
-            assert_eq!(
-                whats("tools/src/a.rs", form),
-                Vec::<String>::new(),
-                "{form}"
-            );
+            assert!(!whats("broker/log/src/a.rs", form).is_empty(), "not found: {form}");
+            assert_eq!(whats("broker/io/src/a.rs", form), Vec::<String>::new(), "{form}");
+            assert_eq!(whats("tools/src/a.rs", form), Vec::<String>::new(), "{form}");
         }
     }
 
@@ -259,39 +211,23 @@ mod tests {
     fn the_binary_may_start_its_control_thread_but_read_no_clock() {
         let text = "use std::thread;\nfn f() { thread::Builder::new(); }\n";
         assert_eq!(whats("broker/src/main.rs", text), Vec::<String>::new());
-        assert_eq!(
-            whats("broker/src/main.rs", "use std::time::Instant;").len(),
-            1
-        );
+        assert_eq!(whats("broker/src/main.rs", "use std::time::Instant;").len(), 1);
     }
 
     #[test]
     fn lib_is_a_table_of_contents() {
         let contents = "//! What it is.\n#![forbid(unsafe_code)]\nmod a;\n#[cfg(test)]\nmod t;\n\
                         pub(crate) mod b;\npub use a::{X, Y};\npub const N: usize = 4;\n";
-        assert_eq!(
-            whats("broker/log/src/lib.rs", contents),
-            Vec::<String>::new()
-        );
-        for logic in [
-            "mod a;\npub fn f() {}\n",
-            "struct A;\n",
-            "mod x { fn f() {} }\n",
-        ] {
+        assert_eq!(whats("broker/log/src/lib.rs", contents), Vec::<String>::new());
+        for logic in ["mod a;\npub fn f() {}\n", "struct A;\n", "mod x { fn f() {} }\n"] {
             assert_eq!(whats("broker/log/src/lib.rs", logic).len(), 1, "{logic}");
         }
-        assert_eq!(
-            whats("broker/log/src/other.rs", "pub fn f() {}"),
-            Vec::<String>::new()
-        );
+        assert_eq!(whats("broker/log/src/other.rs", "pub fn f() {}"), Vec::<String>::new());
     }
 
     #[test]
     fn a_file_of_an_api_opens_with_its_comment() {
-        assert_eq!(
-            whats("broker/api/src/apis/fetch.rs", "use a::b;\n").len(),
-            1
-        );
+        assert_eq!(whats("broker/api/src/apis/fetch.rs", "use a::b;\n").len(), 1);
         assert!(whats("broker/api/src/apis/fetch.rs", "//! Fetch.\nuse a::b;\n").is_empty());
     }
 

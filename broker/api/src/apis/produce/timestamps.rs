@@ -15,7 +15,10 @@ const AFTER_MAX_MS: i64 = 3_600_000;
 const DECOMPRESSED_MAX: usize = 64 << 20;
 
 /// The batch with its largest timestamp set right, if the header's cannot be trusted.
-pub(super) fn with_max_timestamp(batch: &BatchView<'_>, now_ms: i64) -> Result<Option<Vec<u8>>, (ErrorCode, String)> {
+pub(super) fn with_max_timestamp(
+    batch: &BatchView<'_>,
+    now_ms: i64,
+) -> Result<Option<Vec<u8>>, (ErrorCode, String)> {
     let (base, mut max) = (batch.base_timestamp(), batch.max_timestamp());
     let mut mended = None;
     if max < base || max < 0 {
@@ -30,7 +33,9 @@ pub(super) fn with_max_timestamp(batch: &BatchView<'_>, now_ms: i64) -> Result<O
         }
     }
     if max > now_ms.saturating_add(AFTER_MAX_MS) {
-        let why = format!("timestamp {max} is more than {AFTER_MAX_MS} ms ahead of the broker's clock ({now_ms})");
+        let why = format!(
+            "timestamp {max} is more than {AFTER_MAX_MS} ms ahead of the broker's clock ({now_ms})"
+        );
         return Err((ErrorCode::InvalidTimestamp, why));
     }
     Ok(mended)
@@ -79,7 +84,11 @@ mod tests {
     fn an_unset_or_too_low_largest_timestamp_is_taken_from_the_records() {
         for codec in [Codec::None, Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd] {
             for claimed in [-1, 0, 4] {
-                assert_eq!(mended_max(&with_header_max(batch(codec, &[5, 9, 7]), claimed)), 9, "{codec:?}");
+                assert_eq!(
+                    mended_max(&with_header_max(batch(codec, &[5, 9, 7]), claimed)),
+                    9,
+                    "{codec:?}"
+                );
             }
         }
     }

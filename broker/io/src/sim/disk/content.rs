@@ -20,10 +20,7 @@ impl Content {
         while !bytes.is_empty() {
             let within = (pos % B) as usize;
             let n = bytes.len().min(BLOCK - within);
-            let block = self
-                .blocks
-                .entry(pos / B)
-                .or_insert_with(|| Box::new([0; BLOCK]));
+            let block = self.blocks.entry(pos / B).or_insert_with(|| Box::new([0; BLOCK]));
             block[within..within + n].copy_from_slice(&bytes[..n]);
             bytes = &bytes[n..];
             pos += n as u64;

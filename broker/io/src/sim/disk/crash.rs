@@ -89,10 +89,7 @@ impl File {
     /// `in_flight` are writes issued but not completed.
     fn power_cut(&mut self, rng: &mut Rng, in_flight: &[Change]) {
         let mut left = std::mem::take(&mut self.durable);
-        for Done {
-            change, durable, ..
-        } in self.done.drain(..)
-        {
+        for Done { change, durable, .. } in self.done.drain(..) {
             if durable {
                 change.apply(&mut left);
             } else {

@@ -84,12 +84,7 @@ impl File {
             Change::Size(size) => self.space.cut(*size),
             Change::Allocate { pos, len } => self.space.insert(*pos, *len),
         }
-        self.done.push_back(Done {
-            at,
-            change,
-            durable,
-            lost: false,
-        });
+        self.done.push_back(Done { at, change, durable, lost: false });
         self.absorb();
     }
 

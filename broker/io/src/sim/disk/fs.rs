@@ -20,10 +20,7 @@ pub(crate) type HandleId = u64;
 pub(crate) const ROOT: Ino = 1;
 
 pub(crate) enum Kind {
-    Dir {
-        now: BTreeMap<String, Ino>,
-        durable: BTreeMap<String, Ino>,
-    },
+    Dir { now: BTreeMap<String, Ino>, durable: BTreeMap<String, Ino> },
     File(File),
 }
 
@@ -44,20 +41,9 @@ pub(crate) struct Handle {
 /// A change of names.
 #[derive(Clone, Debug)]
 pub(crate) enum Naming {
-    Set {
-        dir: Ino,
-        name: String,
-        ino: Ino,
-    },
-    Remove {
-        dir: Ino,
-        name: String,
-    },
-    Rename {
-        from: (Ino, String),
-        to: (Ino, String),
-        ino: Ino,
-    },
+    Set { dir: Ino, name: String, ino: Ino },
+    Remove { dir: Ino, name: String },
+    Rename { from: (Ino, String), to: (Ino, String), ino: Ino },
 }
 
 pub(crate) struct Named {
@@ -117,11 +103,8 @@ pub(crate) fn names(path: &Path) -> io::Result<Vec<String>> {
     for part in path.components() {
         match part {
             Component::RootDir | Component::CurDir => {}
-            Component::Normal(name) => names.push(
-                name.to_str()
-                    .ok_or_else(|| err(io::ErrorKind::InvalidInput))?
-                    .to_string(),
-            ),
+            Component::Normal(name) => names
+                .push(name.to_str().ok_or_else(|| err(io::ErrorKind::InvalidInput))?.to_string()),
             Component::ParentDir | Component::Prefix(_) => {
                 return Err(err(io::ErrorKind::InvalidInput));
             }
@@ -133,10 +116,7 @@ pub(crate) fn names(path: &Path) -> io::Result<Vec<String>> {
 impl Fs {
     pub(crate) fn new(rng: Rng) -> Fs {
         let root = Inode {
-            kind: Kind::Dir {
-                now: BTreeMap::new(),
-                durable: BTreeMap::new(),
-            },
+            kind: Kind::Dir { now: BTreeMap::new(), durable: BTreeMap::new() },
             links: 1,
             handles: 0,
         };
@@ -175,10 +155,7 @@ impl Fs {
     /// Total and free space in bytes.
     pub(crate) fn space(&self) -> (u64, u64) {
         let b = BLOCK as u64;
-        (
-            self.capacity.saturating_mul(b),
-            self.capacity.saturating_sub(self.used).saturating_mul(b),
-        )
+        (self.capacity.saturating_mul(b), self.capacity.saturating_sub(self.used).saturating_mul(b))
     }
 
     pub(crate) fn file(&mut self, ino: Ino) -> io::Result<&mut File> {
@@ -198,18 +175,13 @@ impl Fs {
     }
 
     pub(crate) fn is_dir(&self, ino: Ino) -> bool {
-        self.inodes
-            .get(&ino)
-            .is_some_and(|i| matches!(i.kind, Kind::Dir { .. }))
+        self.inodes.get(&ino).is_some_and(|i| matches!(i.kind, Kind::Dir { .. }))
     }
 
     pub(crate) fn lookup(&mut self, path: &Path) -> io::Result<Ino> {
         let mut ino = ROOT;
         for name in names(path)? {
-            ino = *self
-                .dir(ino)?
-                .get(&name)
-                .ok_or_else(|| err(io::ErrorKind::NotFound))?;
+            ino = *self.dir(ino)?.get(&name).ok_or_else(|| err(io::ErrorKind::NotFound))?;
         }
         Ok(ino)
     }
@@ -217,15 +189,10 @@ impl Fs {
     /// The directory a path is in, and its last name.
     pub(crate) fn parent(&mut self, path: &Path) -> io::Result<(Ino, String)> {
         let mut names = names(path)?;
-        let last = names
-            .pop()
-            .ok_or_else(|| err(io::ErrorKind::InvalidInput))?;
+        let last = names.pop().ok_or_else(|| err(io::ErrorKind::InvalidInput))?;
         let mut ino = ROOT;
         for name in names {
-            ino = *self
-                .dir(ino)?
-                .get(&name)
-                .ok_or_else(|| err(io::ErrorKind::NotFound))?;
+            ino = *self.dir(ino)?.get(&name).ok_or_else(|| err(io::ErrorKind::NotFound))?;
         }
         self.dir(ino)?;
         Ok((ino, last))
@@ -248,11 +215,7 @@ impl Fs {
             && before != after
         {
             let blocks = file.space.blocks();
-            self.used = if after {
-                self.used + blocks
-            } else {
-                self.used - blocks
-            };
+            self.used = if after { self.used + blocks } else { self.used - blocks };
         }
     }
 
@@ -282,11 +245,7 @@ impl Fs {
             }
         };
         let at = self.tick();
-        self.named.push_back(Named {
-            at,
-            naming,
-            unsynced,
-        });
+        self.named.push_back(Named { at, naming, unsynced });
         Ok(())
     }
 
@@ -295,23 +254,13 @@ impl Fs {
     }
 
     pub(crate) fn new_dir(&mut self) -> Ino {
-        self.new_inode(Kind::Dir {
-            now: BTreeMap::new(),
-            durable: BTreeMap::new(),
-        })
+        self.new_inode(Kind::Dir { now: BTreeMap::new(), durable: BTreeMap::new() })
     }
 
     fn new_inode(&mut self, kind: Kind) -> Ino {
         let ino = self.next;
         self.next += 1;
-        self.inodes.insert(
-            ino,
-            Inode {
-                kind,
-                links: 0,
-                handles: 0,
-            },
-        );
+        self.inodes.insert(ino, Inode { kind, links: 0, handles: 0 });
         ino
     }
 
@@ -338,14 +287,7 @@ impl Fs {
     /// Writes a whole small file's bytes.
     pub(crate) fn put(&mut self, ino: Ino, bytes: Vec<u8>) -> io::Result<()> {
         self.check_space(ino, 0, bytes.len() as u64)?;
-        self.complete(
-            ino,
-            Change::Write {
-                pos: 0,
-                bytes: Bytes::Vec(bytes),
-            },
-            false,
-        )
+        self.complete(ino, Change::Write { pos: 0, bytes: Bytes::Vec(bytes) }, false)
     }
 
     pub(crate) fn open_handle(&mut self, id: HandleId, handle: Handle) {

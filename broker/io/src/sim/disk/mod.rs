@@ -92,13 +92,7 @@ impl Device {
     fn start(self: &Rc<Self>, life: &Life, delay: u64, action: Action) {
         let id = self.executor.id();
         self.executor.record(id ^ (delay << 20));
-        self.in_flight.borrow_mut().insert(
-            id,
-            InFlight {
-                life: life.id,
-                action,
-            },
-        );
+        self.in_flight.borrow_mut().insert(id, InFlight { life: life.id, action });
         let device = Rc::clone(self);
         self.executor.after(delay, move || device.finish(id));
     }
@@ -117,15 +111,9 @@ impl Device {
 
     fn take_in_flight(&self, life: u64) -> Vec<Action> {
         let mut all = self.in_flight.borrow_mut();
-        let ids: Vec<u64> = all
-            .iter()
-            .filter(|(_, op)| op.life == life)
-            .map(|(id, _)| *id)
-            .collect();
-        ids.into_iter()
-            .filter_map(|id| all.remove(&id))
-            .map(|op| op.action)
-            .collect()
+        let ids: Vec<u64> =
+            all.iter().filter(|(_, op)| op.life == life).map(|(id, _)| *id).collect();
+        ids.into_iter().filter_map(|id| all.remove(&id)).map(|op| op.action).collect()
     }
 
     /// The process of `life` is gone, the machine is not.
@@ -153,12 +141,8 @@ impl Device {
         for (latest, write) in landing {
             self.land_late(&mut fs, latest, write);
         }
-        let closed: Vec<HandleId> = fs
-            .handles
-            .iter()
-            .filter(|(_, h)| h.life == life)
-            .map(|(id, _)| *id)
-            .collect();
+        let closed: Vec<HandleId> =
+            fs.handles.iter().filter(|(_, h)| h.life == life).map(|(id, _)| *id).collect();
         for handle in closed {
             fs.close_handle(handle);
         }
@@ -173,11 +157,7 @@ impl Device {
         let cuts = fs.cuts;
         let bytes = Rc::new(write.bytes);
         for (at, n) in crash::pieces(write.pos, len, grain) {
-            let when = if whole_at_once {
-                first
-            } else {
-                fs.rng.between(0, latest)
-            };
+            let when = if whole_at_once { first } else { fs.rng.between(0, latest) };
             let Ok(file) = fs.file(write.ino) else { return };
             let locked = file.lock == Some(write.handle);
             if when == 0 {
@@ -214,9 +194,7 @@ impl Device {
 
     /// The power is cut while `life` runs (or none does).
     pub(crate) fn power_cut(&self, life: Option<u64>) {
-        let actions = life
-            .map(|life| self.take_in_flight(life))
-            .unwrap_or_default();
+        let actions = life.map(|life| self.take_in_flight(life)).unwrap_or_default();
         let mut fs = self.fs.borrow_mut();
         let mut writes: Vec<(Ino, Change)> = Vec::new();
         for action in actions {
@@ -227,9 +205,7 @@ impl Device {
                     }
                 }
                 Action::Other(_) => {}
-                Action::Write(Write {
-                    ino, pos, bytes, ..
-                }) => {
+                Action::Write(Write { ino, pos, bytes, .. }) => {
                     writes.push((ino, Change::Write { pos, bytes }));
                 }
             }
@@ -313,11 +289,7 @@ impl DirectFile {
             drop(pass);
             later(&descriptor.disk.device.executor.clone(), descriptor);
         });
-        let action = if name {
-            Action::Name(run)
-        } else {
-            Action::Other(run)
-        };
+        let action = if name { Action::Name(run) } else { Action::Other(run) };
         let disk = &self.descriptor.disk;
         disk.device.start(&disk.life, delay, action);
         self.answer(op, done.await)
@@ -327,11 +299,7 @@ impl DirectFile {
         if self.writable {
             return Ok(());
         }
-        Err(Error::at(
-            op,
-            &self.path,
-            io::Error::from_raw_os_error(libc::EBADF),
-        ))
+        Err(Error::at(op, &self.path, io::Error::from_raw_os_error(libc::EBADF)))
     }
 
     fn answer<T>(&self, op: &'static str, answer: Option<io::Result<T>>) -> Result<T> {
@@ -347,13 +315,9 @@ impl DirectFile {
         let len = chunk.len() as u64;
         let device = &disk.device;
         self.check_writable("write")?;
-        device
-            .fs
-            .borrow_mut()
-            .check_space(self.descriptor.ino, pos, len)
-            .map_err(|source| {
-                Error::at("write", &self.path, source).with_detail(format!("{len} bytes at {pos}"))
-            })?;
+        device.fs.borrow_mut().check_space(self.descriptor.ino, pos, len).map_err(|source| {
+            Error::at("write", &self.path, source).with_detail(format!("{len} bytes at {pos}"))
+        })?;
         let mut delay = device.delay(|f| f.write_delay);
         if self.dsync {
             delay += device.delay(|f| f.flush_delay);
@@ -373,11 +337,7 @@ impl DirectFile {
         device.executor.after(delay, move || drop(keep));
         self.answer("write", done.await).map_err(|e| {
             let detail = format!("{len} bytes at {pos}");
-            if e.detail.is_empty() {
-                e.with_detail(detail)
-            } else {
-                e
-            }
+            if e.detail.is_empty() { e.with_detail(detail) } else { e }
         })
     }
 
@@ -398,10 +358,7 @@ impl DirectFile {
         let delay = device.delay(|f| f.flush_delay);
         let mark = device.fs.borrow().mark();
         let path = self.path.to_string_lossy().into_owned();
-        self.run("fdatasync", delay, false, move |fs, ino| {
-            ops::flush(fs, ino, &path, mark)
-        })
-        .await
+        self.run("fdatasync", delay, false, move |fs, ino| ops::flush(fs, ino, &path, mark)).await
     }
 
     pub(crate) async fn allocate(&self, pos: u64, len: u64) -> Result<()> {
@@ -424,16 +381,13 @@ impl DirectFile {
         self.check_writable("truncate")?;
         let device = &self.descriptor.disk.device;
         let delay = device.delay(|f| f.name_delay);
-        self.run("truncate", delay, true, move |fs, ino| {
-            fs.complete(ino, Change::Size(len), false)
-        })
-        .await
-        .map_err(|e| e.with_detail(format!("to {len} bytes")))
+        self.run("truncate", delay, true, move |fs, ino| fs.complete(ino, Change::Size(len), false))
+            .await
+            .map_err(|e| e.with_detail(format!("to {len} bytes")))
     }
 
     pub(crate) async fn len(&self) -> Result<u64> {
-        self.run("stat", 1_000, false, |fs, ino| Ok(fs.file(ino)?.now.size))
-            .await
+        self.run("stat", 1_000, false, |fs, ino| Ok(fs.file(ino)?.now.size)).await
     }
 
     pub(crate) fn try_lock(&self) -> Result<bool> {

@@ -16,19 +16,12 @@ use crate::error::{Error, Result};
 use crate::sync::{Gate, oneshot};
 
 fn concerns(fs: &Fs, path: &str) -> bool {
-    fs.faults
-        .only_paths
-        .as_ref()
-        .is_none_or(|part| path.contains(part.as_str()))
+    fs.faults.only_paths.as_ref().is_none_or(|part| path.contains(part.as_str()))
 }
 
 /// Completes a write.
 pub(super) fn finish_write(fs: &mut Fs, write: Write) {
-    let path = fs
-        .handles
-        .get(&write.handle)
-        .map(|h| h.path.clone())
-        .unwrap_or_default();
+    let path = fs.handles.get(&write.handle).map(|h| h.path.clone()).unwrap_or_default();
     let result = write_result(fs, &write, &path);
     // Nobody waits any more if the future was dropped.
     let _ = write.done.send(result);
@@ -50,14 +43,7 @@ fn write_result(fs: &mut Fs, write: &Write, path: &str) -> io::Result<()> {
         if fs.faults.short_write == nth {
             let part = fs.rng.index(len / 512) * 512;
             let bytes = Bytes::Vec(write.bytes.get()[..part].to_vec());
-            fs.complete(
-                write.ino,
-                Change::Write {
-                    pos: write.pos,
-                    bytes,
-                },
-                false,
-            )?;
+            fs.complete(write.ino, Change::Write { pos: write.pos, bytes }, false)?;
             return Err(io::Error::new(
                 io::ErrorKind::WriteZero,
                 format!("wrote {part} of {len} bytes"),
@@ -75,10 +61,7 @@ fn write_result(fs: &mut Fs, write: &Write, path: &str) -> io::Result<()> {
     }
     // Space was there when it was issued, but another write may have taken it.
     fs.check_space(write.ino, write.pos, len as u64)?;
-    let change = Change::Write {
-        pos: write.pos,
-        bytes: write.bytes.clone(),
-    };
+    let change = Change::Write { pos: write.pos, bytes: write.bytes.clone() };
     fs.complete(write.ino, change, write.dsync)
 }
 
@@ -93,23 +76,13 @@ fn damage(fs: &mut Fs, write: &Write) -> io::Result<()> {
     mixed.size = mixed.size.max(bytes.len() as u64);
     let bytes = Bytes::Vec(mixed.read(0, bytes.len()));
     fs.rng = rng;
-    fs.complete(
-        write.ino,
-        Change::Write {
-            pos: write.pos,
-            bytes,
-        },
-        false,
-    )
+    fs.complete(write.ino, Change::Write { pos: write.pos, bytes }, false)
 }
 
 /// A piece of a write of a dead life lands.
 pub(super) fn land(fs: &mut Fs, ino: Ino, pos: u64, bytes: &[u8], dsync: bool) {
     if fs.check_space(ino, pos, bytes.len() as u64).is_ok() {
-        let change = Change::Write {
-            pos,
-            bytes: Bytes::Vec(bytes.to_vec()),
-        };
+        let change = Change::Write { pos, bytes: Bytes::Vec(bytes.to_vec()) };
         // A file that is gone takes the piece with it.
         let _ = fs.complete(ino, change, dsync);
     }
@@ -176,10 +149,7 @@ fn remove_tree(fs: &mut Fs, dir: Ino, name: &str) -> io::Result<()> {
             remove_tree(fs, ino, &name)?;
         }
     }
-    fs.name(Naming::Remove {
-        dir,
-        name: name.to_string(),
-    })
+    fs.name(Naming::Remove { dir, name: name.to_string() })
 }
 
 impl Disk {
@@ -205,10 +175,7 @@ impl Disk {
             let busy = &mut device.fs.borrow_mut().busy;
             busy.retain(|_, until| *until >= now);
             for path in paths {
-                let until = busy
-                    .get(path.to_string_lossy().as_ref())
-                    .copied()
-                    .unwrap_or(0);
+                let until = busy.get(path.to_string_lossy().as_ref()).copied().unwrap_or(0);
                 at = at.max(until + 1);
             }
             for path in paths {
@@ -228,11 +195,8 @@ impl Disk {
         let (disk, owned) = (self.clone(), path.to_path_buf());
         self.name("open", &[path], move |fs| {
             let ino = open_file(fs, &owned, o)?;
-            let handle = Handle {
-                ino,
-                life: disk.life.id,
-                path: owned.to_string_lossy().into_owned(),
-            };
+            let handle =
+                Handle { ino, life: disk.life.id, path: owned.to_string_lossy().into_owned() };
             fs.open_handle(id, handle);
             Ok(Descriptor { disk, id, ino })
         })
@@ -279,11 +243,7 @@ impl Disk {
                 .into_iter()
                 .map(|(name, ino)| {
                     let len = fs.file(ino).ok().map(|file| file.now.size);
-                    DirEntry {
-                        name,
-                        is_dir: len.is_none(),
-                        len: len.unwrap_or(0),
-                    }
+                    DirEntry { name, is_dir: len.is_none(), len: len.unwrap_or(0) }
                 })
                 .collect())
         })
@@ -342,10 +302,7 @@ impl Disk {
         self.name("sync_dir", &[path], move |fs| {
             let ino = fs.lookup(&owned)?;
             fs.dir(ino)?;
-            let (text, chance) = (
-                owned.to_string_lossy().into_owned(),
-                fs.faults.eio_flush_chance,
-            );
+            let (text, chance) = (owned.to_string_lossy().into_owned(), fs.faults.eio_flush_chance);
             if concerns(fs, &text) && fs.rng.chance(chance) {
                 return Err(eio());
             }
@@ -390,8 +347,7 @@ impl Disk {
         let whole = async move {
             let steps = async {
                 let file = disk.open(&owned, o).await?;
-                file.run("write", 20_000, true, move |fs, ino| fs.put(ino, bytes))
-                    .await?;
+                file.run("write", 20_000, true, move |fs, ino| fs.put(ino, bytes)).await?;
                 file.fdatasync().await
             };
             let _ = sender.send(steps.await);
@@ -418,22 +374,16 @@ impl Disk {
     }
 
     pub(crate) async fn try_lock(&self, path: &Path) -> Result<Option<FileLock>> {
-        let descriptor = self
-            .descriptor(path, OpenOptions::new().create(true))
-            .await?;
+        let descriptor = self.descriptor(path, OpenOptions::new().create(true)).await?;
         let mut fs = self.device.fs.borrow_mut();
-        let file = fs
-            .file(descriptor.ino)
-            .map_err(|source| Error::at("flock", path, source))?;
+        let file = fs.file(descriptor.ino).map_err(|source| Error::at("flock", path, source))?;
         if file.lock.is_some() {
             drop(fs);
             return Ok(None);
         }
         file.lock = Some(descriptor.id);
         drop(fs);
-        Ok(Some(FileLock {
-            _descriptor: descriptor,
-        }))
+        Ok(Some(FileLock { _descriptor: descriptor }))
     }
 
     pub(crate) async fn anchor(&self, dir: &Path) -> Result<SyncAnchor> {
