@@ -243,6 +243,11 @@ impl Driver {
         }
         let twice = !before_faults && self.rng.percent(20);
         self.hub.paused.set(twice);
+        if twice {
+            // Until every client has given up what it had under way: a request in the backlog would be served
+            // between the two looks, and its frame, in flight at the kill, rightly be there at the second.
+            self.world.run_for(Duration::from_millis(2_500));
+        }
         let mut life = self.start();
         // A crash in the middle of recovery, or soon after it.
         while self.rng.percent(30) {
