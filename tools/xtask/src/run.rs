@@ -73,7 +73,11 @@ pub(crate) fn mutants(options: &[&str]) -> Result<bool, String> {
 
 /// What a run of a mutant means: caught (by which seed, and what was seen), or not.
 fn verdict(code: Option<i32>, said: &str, seeds: &str) -> Result<String, String> {
-    let line = said.lines().find(|l| l.contains("seed"));
+    // `seed 42: what`, and not the summary's `0 seeds from 1 are fine`.
+    let named = |l: &&str| {
+        l.strip_prefix("seed ").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    let line = said.lines().find(named);
     match (code, line) {
         (Some(CAUGHT), Some(line)) => {
             let (seed, what) = seed_and_rest(line);
@@ -116,10 +120,10 @@ mod tests {
 
     #[test]
     fn a_mutant_counts_as_caught_only_by_the_oracle_and_with_its_seed() {
-        let said = "running\nviolation at seed 42: offset 7 acknowledged, gone after crash 2\n";
+        let said = "0 seeds from 1 are fine, 0 crashes\nseed 42: offset 7 acknowledged, gone after crash 2\nreplay: sim --seed 42\n";
         let caught = verdict(Some(CAUGHT), said, "9").unwrap();
         assert_eq!(caught, "caught by seed 42: offset 7 acknowledged, gone after crash 2");
-        assert!(verdict(Some(CAUGHT), "something", "9").is_err());
+        assert!(verdict(Some(CAUGHT), "3 seeds from 1 are fine", "9").is_err());
         assert_eq!(verdict(Some(0), "seed 1 ok", "9").unwrap_err(), "SURVIVED 9 seeds");
         assert!(verdict(Some(101), "panicked\n", "9").unwrap_err().contains("panicked"));
         assert!(verdict(None, "", "9").is_err());
