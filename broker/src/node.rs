@@ -1,9 +1,10 @@
 //! One node: its cores, wired. The binary calls this on the kernel backend, the simulator on its own.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use rillway_api::{Context, Limits, Listener, Nodes};
-use rillway_io::{BindOptions, Class, Inbox, Mailbox, Runtime, Task, mailbox};
+use rillway_io::{Acceptor, BindOptions, Class, Inbox, Mailbox, Runtime, Task, mailbox};
 use rillway_log::{RingRef, Storage, StorageOptions, StoreOptions};
 use rillway_shard::{Port, Shard, ShardOptions, Start, mesh, start};
 
@@ -117,23 +118,47 @@ async fn bind(rt: &Runtime, listen: SocketAddr, own: u16) -> Result<Vec<Listener
         format!("{addr}{whose} cannot be listened on: {e}. {hint}")
     };
     if own == listen.port() {
-        let only =
-            rt.bind(listen, BindOptions { shared: false }).await.map_err(|e| taken(listen, &e))?;
+        let only = bind_patiently(rt, listen, BindOptions { shared: false })
+            .await
+            .map_err(|e| taken(listen, &e))?;
         return Ok(vec![Listener(only)]);
     }
     if rt.core() == 0 {
-        let probe =
-            rt.bind(listen, BindOptions { shared: false }).await.map_err(|e| taken(listen, &e))?;
+        let probe = bind_patiently(rt, listen, BindOptions { shared: false })
+            .await
+            .map_err(|e| taken(listen, &e))?;
         drop(probe);
     }
     let own = SocketAddr::new(listen.ip(), own);
     let mut out = vec![Listener(
-        rt.bind(own, BindOptions { shared: false }).await.map_err(|e| taken(own, &e))?,
+        bind_patiently(rt, own, BindOptions { shared: false }).await.map_err(|e| taken(own, &e))?,
     )];
     out.push(Listener(
-        rt.bind(listen, BindOptions { shared: true }).await.map_err(|e| taken(listen, &e))?,
+        bind_patiently(rt, listen, BindOptions { shared: true })
+            .await
+            .map_err(|e| taken(listen, &e))?,
     ));
     Ok(out)
+}
+
+/// How long a port is waited for: a killed broker's requests in flight hold its sockets for a moment, as they hold its
+/// lock (one start in 170 right after a kill -9 found the port taken).
+const PORT_WAIT: Duration = Duration::from_secs(2);
+
+async fn bind_patiently(
+    rt: &Runtime,
+    addr: SocketAddr,
+    options: BindOptions,
+) -> rillway_io::Result<Acceptor> {
+    let deadline = rt.now() + PORT_WAIT;
+    loop {
+        match rt.bind(addr, options).await {
+            Err(e) if e.kind() == std::io::ErrorKind::AddrInUse && rt.now() < deadline => {
+                rt.sleep(Duration::from_millis(50)).await;
+            }
+            bound => return bound,
+        }
+    }
 }
 
 /// The storage's id, as Kafka prints cluster ids.
