@@ -299,6 +299,16 @@ impl Log {
         self.state.borrow_mut()
     }
 
+    /// The turn of an append, in the order of arrival, of a log that takes appends.
+    async fn begin_append(&self) -> std::result::Result<Permit, AppendError> {
+        let turn = self.turn.acquire(1).await;
+        if self.deleted.get() {
+            return Err(AppendError::Deleted);
+        }
+        self.check_refused()?;
+        Ok(turn)
+    }
+
     /// Appends one batch that a producer sent: checks its producer's sequence, assigns offsets and the leader epoch.
     /// `batch` has passed `BatchView::validate_produce`.
     pub async fn append_as_leader(
@@ -307,11 +317,7 @@ impl Log {
     ) -> std::result::Result<Appended, AppendError> {
         let store = self.store()?;
         let _open = store.appends.enter().ok_or(Error::Closed)?;
-        let turn = self.turn.acquire(1).await;
-        if self.deleted.get() {
-            return Err(AppendError::Deleted);
-        }
-        self.check_refused()?;
+        let turn = self.begin_append().await?;
         let view = BatchView::parse(batch).expect("validated before it came here");
         let mut info = BatchInfo::of(&view);
         let verdict =
@@ -372,11 +378,7 @@ impl Log {
     ) -> std::result::Result<Appended, AppendError> {
         let store = self.store()?;
         let _open = store.appends.enter().ok_or(Error::Closed)?;
-        let turn = self.turn.acquire(1).await;
-        if self.deleted.get() {
-            return Err(AppendError::Deleted);
-        }
-        self.check_refused()?;
+        let turn = self.begin_append().await?;
         let view = BatchView::parse(batch).expect("validated before it came here");
         let info = BatchInfo::of(&view);
         let (end, epoch) = {

@@ -21,6 +21,7 @@ use crate::mutant::Mutant;
 use crate::rings::{CheckpointBody, grow_checkpoint, write_checkpoint};
 use crate::state::{Change, SegmentState, SegmentStatus};
 use crate::store::Inner;
+use crate::tail::recorded;
 
 /// How often a full disk is looked at, and how much room makes it usable again.
 const FULL_RETRY: Duration = Duration::from_secs(1);
@@ -519,12 +520,6 @@ impl Log {
 
     fn put_record(&self, body: &mut Vec<u8>) {
         let state = self.state();
-        state.flushed.put(
-            |s| match (s.status, state.tails.get(&s.base)) {
-                (SegmentStatus::Sealed, _) | (_, None) => Vec::new(),
-                (_, Some(tail)) => tail.pieces(s.durable..s.length),
-            },
-            body,
-        );
+        state.flushed.put(|s| recorded(&state.tails, s), body);
     }
 }

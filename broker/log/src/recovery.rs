@@ -21,7 +21,7 @@ use crate::ring::Ring;
 use crate::rings::{FRAMES_START, check_header, checkpoint_path, ring_path};
 use crate::state::{BatchInfo, Change, Mismatch, PartitionState, ProducerTable, SegmentStatus};
 use crate::storage::RingRef;
-use crate::tail::Tail;
+use crate::tail::{Tail, recorded};
 
 /// One partition, with the bytes that are not durable in its segments.
 pub(crate) struct RecoveredPartition {
@@ -33,13 +33,7 @@ pub(crate) struct RecoveredPartition {
 impl RecoveredPartition {
     /// Writes the partition record (FORMAT.md 4).
     pub(crate) fn put(&self, body: &mut Vec<u8>) {
-        self.state.put(
-            |s| match (s.status, self.tails.get(&s.base)) {
-                (SegmentStatus::Sealed, _) | (_, None) => Vec::new(),
-                (_, Some(tail)) => tail.pieces(s.durable..s.length),
-            },
-            body,
-        );
+        self.state.put(|s| recorded(&self.tails, s), body);
     }
 
     fn tail(&mut self, base: i64) -> &mut Tail {

@@ -4,12 +4,13 @@
 //! store's budget takes them. One writer (the append path) and any number of readers, all on the partition's core:
 //! readers hold refcounted slices of what is already written, and later bytes go behind them.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 use rillway_io::{AppendBuffer, Chunk};
 
 use crate::limits::{BLOCK, TAIL_BUFFER_MAX, TAIL_BUFFER_MIN, block_down};
+use crate::state::{SegmentState, SegmentStatus};
 
 struct Buffer {
     base: u64,
@@ -77,49 +78,30 @@ impl Tail {
         self.buffers.partition_point(|b| b.end() <= position)
     }
 
-    /// Slices that together are `range`, one per buffer, with their positions.
-    pub(crate) fn slices(&self, range: Range<u64>) -> Vec<(u64, Chunk)> {
+    /// The buffers that hold `range`, in order: the position and the part of each.
+    fn parts(&self, range: Range<u64>) -> impl Iterator<Item = (u64, &Buffer, Range<usize>)> {
         assert!(
             range.start >= self.start && range.end <= self.end,
             "{range:?} outside {}..{}",
             self.start,
             self.end
         );
-        let mut out = Vec::new();
-        let mut position = range.start;
-        for b in self.buffers.iter().skip(self.find(range.start)) {
-            if position >= range.end {
-                break;
-            }
-            let to = b.end().min(range.end);
-            out.push((
-                position,
-                b.bytes.slice((position - b.base) as usize..(to - b.base) as usize),
-            ));
-            position = to;
-        }
-        out
+        let buffers = self.buffers.iter().skip(self.find(range.start));
+        let within = buffers.take_while(move |b| b.base < range.end && range.start < range.end);
+        within.map(move |b| {
+            let (from, to) = (range.start.max(b.base), range.end.min(b.end()));
+            (from, b, (from - b.base) as usize..(to - b.base) as usize)
+        })
+    }
+
+    /// Slices that together are `range`, one per buffer, with their positions.
+    pub(crate) fn slices(&self, range: Range<u64>) -> Vec<(u64, Chunk)> {
+        self.parts(range).map(|(position, b, part)| (position, b.bytes.slice(part))).collect()
     }
 
     /// The bytes of `range`, borrowed, one piece per buffer.
     pub(crate) fn pieces(&self, range: Range<u64>) -> Vec<&[u8]> {
-        assert!(
-            range.start >= self.start && range.end <= self.end,
-            "{range:?} outside {}..{}",
-            self.start,
-            self.end
-        );
-        let mut out = Vec::new();
-        let mut position = range.start;
-        for b in self.buffers.iter().skip(self.find(range.start)) {
-            if position >= range.end {
-                break;
-            }
-            let to = b.end().min(range.end);
-            out.push(&b.bytes.as_slice()[(position - b.base) as usize..(to - b.base) as usize]);
-            position = to;
-        }
-        out
+        self.parts(range).map(|(_, b, part)| &b.bytes.as_slice()[part]).collect()
     }
 
     /// Copies `into.len()` bytes from `position`; false if they are not all here.
@@ -182,6 +164,14 @@ impl Tail {
         }
         self.end = from;
         self.extend(&kept);
+    }
+}
+
+/// What a partition record keeps of a segment's tail: the bytes that are not durable in its file; nothing once sealed.
+pub(crate) fn recorded<'a>(tails: &'a BTreeMap<i64, Tail>, s: &SegmentState) -> Vec<&'a [u8]> {
+    match (s.status, tails.get(&s.base)) {
+        (SegmentStatus::Sealed, _) | (_, None) => Vec::new(),
+        (_, Some(tail)) => tail.pieces(s.durable..s.length),
     }
 }
 
