@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use rillway_api::Limits;
 use rillway_log::{
-    Mutant, RING_BYTES_DEFAULT, RING_BYTES_MIN, StorageOptions, StoreOptions, batch_bytes_max,
+    EXTENT_BYTES_DEFAULT, Mutant, RING_BYTES_DEFAULT, RING_BYTES_MIN, StorageOptions, StoreOptions,
+    batch_bytes_max,
 };
 use rillway_shard::ShardOptions;
 
@@ -184,6 +185,15 @@ pub const KEYS: &[Key] = &[
         "Memory per core for records that are not in their segment yet.",
     ),
     key(
+        "extent.bytes",
+        "bytes",
+        EXTENT_BYTES_DEFAULT as i64,
+        0,
+        i32::MAX as i64,
+        false,
+        "A batch of at least this size is written once, straight to its segment; 0: all go through the journal.",
+    ),
+    key(
         "cache.bytes",
         "bytes",
         256 * MIB,
@@ -351,6 +361,7 @@ impl Config {
             },
             store: StoreOptions {
                 undestaged_bytes: self.get("undestaged.bytes").unsigned_abs(),
+                extent_bytes: Some(self.get("extent.bytes").unsigned_abs()).filter(|&n| n > 0),
                 cache_bytes: self.size("cache.bytes"),
                 producer_expiration_ms: self.get("producer.id.expiration.ms"),
                 delete_delay: self.ms("log.segment.delete.delay.ms"),

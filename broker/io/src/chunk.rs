@@ -115,6 +115,11 @@ impl Chunk {
         Chunk { memory: Memory::Read(read), start: r.start, len: r.end - r.start }
     }
 
+    /// Whether it covers its buffer: only then is it written without a copy.
+    pub fn is_whole_buffer(&self) -> bool {
+        self.whole_buffer().is_some()
+    }
+
     /// The memory as glommio wants it, if it can be written without a copy.
     pub(crate) fn whole_buffer(&self) -> Option<Rc<DmaBuffer>> {
         match &self.memory {

@@ -24,6 +24,6 @@ pub use mailbox::{Closed, Inbox, Mailbox, Reply, ReplySender, TrySendError, mail
 pub use net::{Acceptor, BindOptions, Conn, FileRange, IoList};
 pub use runtime::Runtime;
 pub use semaphore::{Acquire, Permit, Semaphore};
-pub use sync::{Gate, Notified, Notify, Oneshot, OneshotSender, Pass, oneshot};
+pub use sync::{Gate, Notified, Notify, Oneshot, OneshotSender, Pass, join_all, oneshot};
 pub use task::{Class, Task};
 pub use time::Instant;

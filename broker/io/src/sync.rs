@@ -11,6 +11,25 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
+/// Runs futures of one task side by side, each to its end; results in the order of the futures.
+pub async fn join_all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
+    let mut running: Vec<_> = futures.into_iter().map(|f| Some(Box::pin(f))).collect();
+    let mut results: Vec<_> = running.iter().map(|_| None).collect();
+    std::future::poll_fn(|cx| {
+        for (slot, result) in running.iter_mut().zip(&mut results) {
+            if let Some(future) = slot
+                && let Poll::Ready(value) = future.as_mut().poll(cx)
+            {
+                *result = Some(value);
+                *slot = None;
+            }
+        }
+        if running.iter().all(Option::is_none) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    results.into_iter().map(|r| r.expect("every future ended")).collect()
+}
+
 /// Wakes everybody who waits. A notification between the creation of a `notified()` future and its first
 /// poll counts, so: create the future, check the condition, then await.
 #[derive(Clone, Default)]

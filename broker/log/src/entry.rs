@@ -31,7 +31,8 @@ impl PartitionRef {
 pub struct ExtentEntry<'a> {
     pub partition: PartitionRef,
     pub segment: i64,
-    /// The block-aligned write head: the extent begins with what was the partial tail.
+    /// The write head, a block boundary: everything below it is durable in the segment, or stands in an earlier extent
+    /// of this frame. The extent begins with what was journaled above it.
     pub position: u64,
     pub length: u64,
     pub base_offset: i64,

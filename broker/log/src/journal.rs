@@ -6,7 +6,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use rillway_io::AppendBuffer;
+use rillway_io::{AppendBuffer, Chunk, DirectFile, join_all};
 
 use crate::entry::Entry;
 use crate::error::{Error, Result};
@@ -29,11 +29,43 @@ pub(crate) enum Effect {
     ProducerIds(i64),
 }
 
+/// Room that an append or an entry needs before it is assigned anything.
+#[derive(Clone, Copy)]
+pub(crate) struct Room {
+    /// Bytes of its entries in the frame.
+    pub payload: usize,
+    /// Bytes of records that will wait in memory for their segment.
+    pub undestaged: u64,
+    /// Bytes that the commit itself writes to a segment.
+    pub extent: usize,
+}
+
+impl Room {
+    /// Of an entry that brings no records.
+    pub(crate) fn entry(payload: usize) -> Room {
+        Room { payload, undestaged: 0, extent: 0 }
+    }
+
+    fn brings_records(&self) -> bool {
+        self.undestaged > 0 || self.extent > 0
+    }
+}
+
+/// Whole blocks that a commit writes to a segment before its frame.
+pub(crate) struct ExtentWrite {
+    pub file: DirectFile,
+    /// Nothing of the file is known to be durable, its name in the directory included.
+    pub fresh: bool,
+    pub pieces: Vec<(u64, Chunk)>,
+}
+
 /// The frame that gathers.
 pub(crate) struct Pending {
     frame: AppendBuffer,
     entries: u32,
     effects: Vec<Effect>,
+    extents: Vec<ExtentWrite>,
+    extent_bytes: usize,
     mark: bool,
 }
 
@@ -45,7 +77,14 @@ impl Pending {
     fn with_capacity(capacity: usize) -> Pending {
         let mut frame = AppendBuffer::with_capacity(capacity);
         frame.extend(&[0; FRAME_HEADER]);
-        Pending { frame, entries: 0, effects: Vec::new(), mark: false }
+        Pending {
+            frame,
+            entries: 0,
+            effects: Vec::new(),
+            extents: Vec::new(),
+            extent_bytes: 0,
+            mark: false,
+        }
     }
 
     fn payload(&self) -> usize {
@@ -105,27 +144,32 @@ impl Inner {
         self.committed.get()
     }
 
-    /// Waits until an entry of `payload` bytes, that brings `bytes` of records, has room in the pending frame, in the
-    /// ring and in memory. The caller pushes it before it awaits anything else.
-    pub(crate) async fn reserve(&self, payload: usize, bytes: u64) -> Result<()> {
+    /// Waits for room in the pending frame, in the ring and in memory. The caller pushes before it awaits anything else.
+    pub(crate) async fn reserve(&self, room: Room) -> Result<()> {
         let _turn = self.turn.acquire(1).await;
         let mut waited = false;
         loop {
             self.closed()?;
             // What brings no records may go on: deletes are what frees a full disk.
-            if self.full.get() && bytes > 0 {
+            if self.full.get() && room.brings_records() {
                 return Err(Error::NoSpace {
                     path: self.reference.dir.clone(),
                     what: "the disk is full".to_owned(),
                 });
             }
             let progress = self.progress.notified();
-            let total = self.pending.borrow().payload() + payload;
-            let frame = total + FRAME_HEADER + BLOCK <= self.ring.borrow().frame_bytes_max();
+            let (total, extents) = {
+                let pending = self.pending.borrow();
+                (pending.payload() + room.payload, pending.extent_bytes + room.extent)
+            };
+            // What a commit writes beside its frame has the frame's limit: it waits in memory for the same write.
+            let largest = self.ring.borrow().frame_bytes_max();
+            let frame =
+                total + FRAME_HEADER + BLOCK <= largest && (room.extent == 0 || extents <= largest);
             let ring = self.ring.borrow().fits(total);
             // An empty store takes one append whatever its size, or a large batch could wait for ever.
             let fresh = self.fresh_bytes.get();
-            let memory = fresh == 0 || fresh + bytes <= self.options.undestaged_bytes;
+            let memory = fresh == 0 || fresh + room.undestaged <= self.options.undestaged_bytes;
             if frame && ring && memory {
                 return Ok(());
             }
@@ -186,6 +230,26 @@ impl Inner {
         self.work.notify_all();
     }
 
+    /// Puts one batch whose whole blocks the commit writes to the segment itself: `entry` says where, `write` what.
+    pub(crate) fn push_extent(
+        &self,
+        log: &Rc<Log>,
+        entry: &Entry<'_>,
+        change: Change,
+        write: ExtentWrite,
+    ) {
+        let mut pending = self.pending.borrow_mut();
+        pending.grow(entry.encoded_len());
+        entry.encode(&mut pending.frame, entry.body_len());
+        pending.entries += 1;
+        pending.effects.push(Effect::Partition(Rc::clone(log), change));
+        pending.extent_bytes += write.pieces.iter().map(|(_, chunk)| chunk.len()).sum::<usize>();
+        pending.extents.push(write);
+        drop(pending);
+        self.count(|c| c.extents += 1);
+        self.work.notify_all();
+    }
+
     /// Sequence that the pending frame will have.
     fn pending_sequence(&self) -> Sequence {
         self.ring.borrow().next_sequence()
@@ -232,7 +296,7 @@ impl Inner {
         let capacity = self.pending.borrow().frame.len().next_power_of_two().max(FIRST_CAPACITY);
         let mut taken = self.pending.replace(Pending::with_capacity(capacity));
         taken.grow(0);
-        let effects = taken.effects;
+        let (effects, extents) = (taken.effects, taken.extents);
         let entries = taken.entries;
         let wall_ms = self.rt.wall_ms();
         let (sequence, chunk, position, file) = {
@@ -245,6 +309,11 @@ impl Inner {
             }
             (sequence, chunk, position, ring.file.clone())
         };
+        // The frame is written last, after the flush of what it vouches for: it is the flush that proves this one
+        // (FORMAT.md 7).
+        if !extents.is_empty() {
+            self.write_extents(extents).await;
+        }
         if self.mutant.is(Mutant::AckBeforeFlush) {
             self.apply(effects, wall_ms, sequence);
             if let Err(e) = file.write_at(chunk, position).await {
@@ -257,6 +326,34 @@ impl Inner {
             self.apply(effects, wall_ms, sequence);
         }
         self.count(|c| if entries == 0 { c.marks += 1 } else { c.commits += 1 });
+    }
+
+    /// Writes what a commit puts into segments, and flushes it: one file by itself, more by one `syncfs`. So is a new
+    /// one, of which a flush would keep the bytes and not the name.
+    async fn write_extents(&self, extents: Vec<ExtentWrite>) {
+        let first = extents[0].file.clone();
+        let alone = extents.iter().all(|e| !e.fresh && e.file.path() == first.path());
+        let writes = extents.into_iter().flat_map(|ExtentWrite { file, pieces, .. }| {
+            pieces.into_iter().map(move |(position, chunk)| {
+                let file = file.clone();
+                async move { file.write_at(chunk, position).await }
+            })
+        });
+        for result in join_all(writes).await {
+            if let Err(e) = result {
+                self.die("a write of a segment", &e);
+            }
+        }
+        let flushed = if self.mutant.is(Mutant::RingFlushTrustedForSegments) {
+            Ok(())
+        } else if alone {
+            first.fdatasync().await
+        } else {
+            self.anchor.syncfs().await
+        };
+        if let Err(e) = flushed {
+            self.die("a flush of a segment", &e);
+        }
     }
 
     /// What is flushed becomes visible.
@@ -289,6 +386,7 @@ impl Inner {
         self.progress.notify_all();
         let quarter = self.options.undestaged_bytes.min(self.reference.bytes) / 4;
         if self.fresh_bytes.get() >= quarter
+            || self.cached_bytes.get() > self.options.cache_bytes
             || self.ring.borrow().used_bytes() >= self.reference.bytes / 4
         {
             self.upkeep.notify_all();

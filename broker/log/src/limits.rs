@@ -37,6 +37,13 @@ pub const PRODUCER_BATCHES: usize = 5;
 /// Producers that one partition remembers; the one that was idle longest goes first.
 pub const PRODUCERS_PER_PARTITION_MAX: usize = 10_000;
 
+/// Smallest batch that may be written straight to its segment (EXTENT) by the default settings, and the smallest that
+/// any setting may ask for: below it the whole blocks are not worth a flush of their own.
+pub const EXTENT_BYTES_DEFAULT: u64 = 256 << 10;
+pub const EXTENT_BYTES_MIN: u64 = 16 << 10;
+/// What an EXTENT entry of one batch takes in a frame at most: entry header, body, one batch header, partial block.
+pub const EXTENT_ENTRY_MAX: usize = (8 + 64 + 61 + 4 + BLOCK).next_multiple_of(8);
+
 /// Bytes before the batches of an APPEND entry: entry header, partition, segment, position, base offset.
 pub const APPEND_OVERHEAD: usize = 8 + 24 + 8 + 8 + 8;
 pub const FRAME_HEADER: usize = 64;
@@ -45,6 +52,9 @@ pub const FRAME_HEADER: usize = 64;
 pub const TOPIC_NAME_MAX: usize = 249;
 
 const _: () = assert!(FRAME_BYTES_MAX.is_multiple_of(BLOCK));
+// An extent of the smallest size holds whole blocks, and its entry is smaller than the bytes that it replaces.
+const _: () = assert!(EXTENT_BYTES_MIN as usize > EXTENT_ENTRY_MAX && EXTENT_ENTRY_MAX > BLOCK);
+const _: () = assert!(EXTENT_BYTES_DEFAULT >= EXTENT_BYTES_MIN);
 const _: () =
     assert!(TAIL_BUFFER_MAX.is_multiple_of(BLOCK) && TAIL_BUFFER_MIN.is_multiple_of(BLOCK));
 const _: () =

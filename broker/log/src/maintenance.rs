@@ -69,6 +69,10 @@ impl Inner {
                     .map(|()| true)
                     .unwrap_or_else(|e| self.upkeep_failed(&e));
             }
+            // Extents fill the cache without ever making a round due.
+            if self.cached_bytes.get() > self.options.cache_bytes {
+                self.trim_cache(false);
+            }
             self.remove_gone().await;
             if !worked || self.full.get() {
                 self.rt.timeout(FULL_RETRY, wanted).await;
@@ -143,7 +147,7 @@ impl Inner {
         }
         self.fresh_bytes.set(self.fresh_bytes.get().saturating_sub(fresh));
         self.count(|c| c.destages += 1);
-        self.trim_cache();
+        self.trim_cache(true);
         self.progress.notify_all();
         Ok(())
     }
@@ -374,8 +378,9 @@ impl Inner {
         }
     }
 
-    /// Keeps the memory of tails within its budget, and idle partitions small.
-    fn trim_cache(&self) {
+    /// Keeps the memory of tails within its budget; after a round, which is when idleness is measured, idle partitions
+    /// small too.
+    fn trim_cache(&self, after_round: bool) {
         let logs: Vec<_> = self.logs.borrow().values().cloned().collect();
         let (held, budget) = (self.cached_bytes.get(), self.options.cache_bytes);
         let excess = held.saturating_sub(budget - budget / 8) as f64 / held.max(1) as f64;
@@ -383,7 +388,7 @@ impl Inner {
         for log in logs {
             let mut state = log.state_mut();
             let state = &mut *state;
-            let idle = !std::mem::replace(&mut state.busy, false);
+            let idle = after_round && !std::mem::replace(&mut state.busy, false);
             // One that is not in the table yet is the newest of all: its ROLL is not flushed.
             let sealed = |base: &i64| {
                 state.flushed.segment(*base).is_some_and(|s| s.status == SegmentStatus::Sealed)

@@ -355,8 +355,16 @@ impl Replay {
     }
 
     async fn extents_whole(&self, rt: &Runtime, list: &[Entry<'_>]) -> Result<bool> {
-        for e in list {
+        for (n, e) in list.iter().enumerate() {
             let Entry::Extent(e) = e else { continue };
+            // Its files may be gone by right: the DELETE behind it is in the same frame.
+            let gone = |later: &Entry<'_>| {
+                matches!(later, Entry::Delete { partition } | Entry::Move { partition, .. }
+                    if partition.id == e.partition.id)
+            };
+            if list[n..].iter().any(gone) {
+                continue;
+            }
             let Some((_, p)) = self.recovered.partitions.get(&e.partition.id) else { continue };
             let dir = partition_dir(&self.dir, &p.state.topic, e.partition.id.index);
             let path = dir.join(log_file(e.segment, 0));

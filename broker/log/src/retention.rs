@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use crate::entry::Entry;
 use crate::error::Result;
-use crate::journal::Effect;
+use crate::journal::{Effect, Room};
 use crate::log::{Log, LogConfig};
 use crate::state::{Change, PartitionState, SegmentState, SegmentStatus};
 use crate::store::{Inner, Store};
@@ -68,7 +68,7 @@ impl Log {
     pub(crate) async fn move_log_start(self: &Rc<Self>, offset: i64) -> Result<()> {
         let store = self.store()?;
         let entry = Entry::LogStart { partition: self.reference(), offset };
-        store.reserve(entry.encoded_len(), 0).await?;
+        store.reserve(Room::entry(entry.encoded_len())).await?;
         if self.is_deleted() || offset <= self.log_start() {
             return Ok(());
         }

@@ -63,6 +63,11 @@ impl Log {
         if let Some(file) = self.state().files.get(&segment) {
             return Ok(file.clone());
         }
+        // One at a time: a second descriptor would wait for the first one's lock.
+        let _turn = self.opening.acquire(1).await;
+        if let Some(file) = self.state().files.get(&segment) {
+            return Ok(file.clone());
+        }
         if create {
             self.make_directory(store).await?;
         }
@@ -80,8 +85,13 @@ impl Log {
                 self.no_room(store, e, &path)
             }
         })?;
-        let mut state = self.state_mut();
-        Ok(state.files.entry(segment).or_insert(file).clone())
+        // A killed process's writes may still land, and those of an extent need not be what stands there in the end. They
+        // hold the lock of the descriptor that they were written through (storage.md 7).
+        if write {
+            file.lock_exclusive(store.options.lock_wait).await?;
+        }
+        self.state_mut().files.insert(segment, file.clone());
+        Ok(file)
     }
 
     /// A file of a segment is not there: because its segment, or the partition, was deleted while the caller was on its

@@ -16,8 +16,8 @@ use crate::directory::partition_dir;
 use crate::entry::{Entry, PartitionRef};
 use crate::error::{Error, Result};
 use crate::ids::{PartitionId, RingId, Sequence};
-use crate::journal::{Effect, Pending};
-use crate::limits::{RING_BYTES_MIN, TOPIC_NAME_MAX, batch_bytes_max};
+use crate::journal::{Effect, Pending, Room};
+use crate::limits::{EXTENT_BYTES_DEFAULT, RING_BYTES_MIN, TOPIC_NAME_MAX, batch_bytes_max};
 use crate::log::{Log, LogConfig};
 use crate::mutant::{Active, Mutant};
 use crate::recovery::{Recovered, RecoveredPartition, recover};
@@ -30,6 +30,9 @@ use crate::storage::RingRef;
 pub struct StoreOptions {
     /// Bytes that may wait in memory for their segment. Appends wait beyond it.
     pub undestaged_bytes: u64,
+    /// A batch of at least so many bytes goes straight to its segment, in the same commit (EXTENT), instead of through
+    /// the ring. At least `EXTENT_BYTES_MIN`; `None`: everything is journaled.
+    pub extent_bytes: Option<u64>,
     /// Memory for recent bytes that are durable already, for tail fetches.
     pub cache_bytes: usize,
     /// Idle producers are forgotten after this (Kafka: producer.id.expiration.ms).
@@ -45,6 +48,7 @@ impl Default for StoreOptions {
     fn default() -> Self {
         StoreOptions {
             undestaged_bytes: 256 << 20,
+            extent_bytes: Some(EXTENT_BYTES_DEFAULT),
             cache_bytes: 256 << 20,
             producer_expiration_ms: 86_400_000,
             delete_delay: Duration::from_secs(60),
@@ -60,6 +64,8 @@ pub struct StoreCounters {
     pub commits: u64,
     pub marks: u64,
     pub laps: u64,
+    /// Batches that went straight to their segment.
+    pub extents: u64,
     pub destages: u64,
     pub checkpoints: u64,
     pub seals: u64,
@@ -81,6 +87,7 @@ impl StoreCounters {
         self.commits += other.commits;
         self.marks += other.marks;
         self.laps += other.laps;
+        self.extents += other.extents;
         self.destages += other.destages;
         self.checkpoints += other.checkpoints;
         self.seals += other.seals;
@@ -265,6 +272,11 @@ impl Store {
         batch_bytes_max(self.inner.reference.bytes)
     }
 
+    /// Memory that tails take, in bytes.
+    pub fn cached_bytes(&self) -> usize {
+        self.inner.cached_bytes.get()
+    }
+
     pub fn counters(&self) -> StoreCounters {
         self.inner.counters.get()
     }
@@ -283,7 +295,7 @@ impl Store {
         }
         let partition = PartitionRef { id, generation: self.inner.reference.generation };
         let entry = Entry::Create { partition, log_start: 0, topic };
-        self.inner.reserve(entry.encoded_len(), 0).await?;
+        self.inner.reserve(Room::entry(entry.encoded_len())).await?;
         let state = PartitionState::new(partition, topic, 0, Sequence(0));
         let log = Log::recovered(&self.inner, RecoveredPartition { state, tails: BTreeMap::new() });
         log.configure(config);
@@ -301,7 +313,7 @@ impl Store {
         // Maintenance is not in its files from here on, or it would make the directory anew behind the rename.
         let _files = log.files_turn.acquire(1).await;
         let entry = Entry::Delete { partition: log.reference() };
-        self.inner.reserve(entry.encoded_len(), 0).await?;
+        self.inner.reserve(Room::entry(entry.encoded_len())).await?;
         self.inner.push(&entry, Effect::Delete(Rc::clone(&log))).wait().await?;
         log.close_files().await;
         self.inner.finish_deletions().await;
@@ -312,7 +324,7 @@ impl Store {
     pub async fn reserve_producer_ids(&self, count: i64) -> Result<i64> {
         let inner = &self.inner;
         let entry = Entry::ProducerIds { next: 0 };
-        inner.reserve(entry.encoded_len(), 0).await?;
+        inner.reserve(Room::entry(entry.encoded_len())).await?;
         let first = inner.assigned_producer_id.get();
         let next = first + count;
         inner.assigned_producer_id.set(next);

@@ -15,11 +15,22 @@ use crate::state::{SegmentState, SegmentStatus};
 struct Buffer {
     base: u64,
     bytes: AppendBuffer,
+    /// Where the next buffer begins, if that repeats what stands at this one's end.
+    cut: Option<u64>,
 }
 
 impl Buffer {
+    fn new(base: u64, bytes: AppendBuffer) -> Buffer {
+        Buffer { base, bytes, cut: None }
+    }
+
     fn end(&self) -> u64 {
-        self.base + self.bytes.len() as u64
+        self.cut.unwrap_or(self.base + self.bytes.len() as u64)
+    }
+
+    /// Bytes that can still be appended.
+    fn room(&self) -> usize {
+        if self.cut.is_some() { 0 } else { self.bytes.remaining() }
     }
 }
 
@@ -54,7 +65,7 @@ impl Tail {
     pub(crate) fn extend(&mut self, mut bytes: &[u8]) -> usize {
         let mut added = 0;
         while !bytes.is_empty() {
-            if self.buffers.back().is_none_or(|b| b.bytes.remaining() == 0) {
+            if self.buffers.back().is_none_or(|b| b.room() == 0) {
                 // A busy partition gets larger buffers, each written to its segment in one piece; an idle one keeps one block.
                 let last = self.buffers.back().map_or(0, |b| b.bytes.capacity());
                 let capacity = (last * 2)
@@ -62,16 +73,56 @@ impl Tail {
                     .clamp(TAIL_BUFFER_MIN, TAIL_BUFFER_MAX);
                 let buffer = AppendBuffer::with_capacity(capacity);
                 added += buffer.capacity();
-                self.buffers.push_back(Buffer { base: self.end, bytes: buffer });
+                self.buffers.push_back(Buffer::new(self.end, buffer));
             }
             let buffer = self.buffers.back_mut().expect("one was just made sure of");
-            let n = bytes.len().min(buffer.bytes.remaining());
+            let n = bytes.len().min(buffer.room());
             let (now, later) = bytes.split_at(n);
             buffer.bytes.extend(now);
             self.end += n as u64;
             bytes = later;
         }
         added
+    }
+
+    /// Appends `parts`, one batch, so that the whole blocks of it stand in buffers that hold nothing else, each full: an
+    /// extent is then written without a copy. What is left of the last block begins a buffer of its own. The bytes of
+    /// the partial block before it are copied (at most one block). Returns the memory that was added and freed.
+    pub(crate) fn extend_extent(&mut self, parts: [&[u8]; 2]) -> (usize, usize) {
+        let (mut added, mut freed) = (0, 0);
+        let from = block_down(self.end).max(self.start);
+        let mut partial = vec![0; (self.end - from) as usize];
+        assert!(self.copy(from, &mut partial), "a partial block is always in memory");
+        let mut parts = [&partial[..], parts[0], parts[1]].into_iter();
+        let mut part: &[u8] = &[];
+        let mut left = partial.len() + parts.clone().skip(1).map(<[u8]>::len).sum::<usize>();
+        match self.buffers.back_mut() {
+            Some(last) if last.base == from => {
+                freed = last.bytes.capacity();
+                self.buffers.pop_back();
+            }
+            Some(last) if last.end() > from => last.cut = Some(from),
+            _ => {}
+        }
+        self.end = from;
+        while left > 0 {
+            let whole = left - left % BLOCK;
+            let size = if whole == 0 { left } else { whole.min(TAIL_BUFFER_MAX) };
+            let mut bytes = AppendBuffer::with_capacity(size);
+            while bytes.len() < size {
+                if part.is_empty() {
+                    part = parts.next().expect("as many bytes as were counted");
+                }
+                let (now, later) = part.split_at(part.len().min(size - bytes.len()));
+                bytes.extend(now);
+                part = later;
+            }
+            added += bytes.capacity();
+            self.buffers.push_back(Buffer::new(self.end, bytes));
+            self.end += size as u64;
+            left -= size;
+        }
+        (added, freed)
     }
 
     fn find(&self, position: u64) -> usize {
@@ -123,7 +174,7 @@ impl Tail {
         let mut freed = 0;
         while let Some(first) = self.buffers.front() {
             // The last buffer stays while it can take more.
-            if first.end() > position || (first.bytes.remaining() > 0 && self.buffers.len() == 1) {
+            if first.end() > position || (first.room() > 0 && self.buffers.len() == 1) {
                 break;
             }
             freed += first.bytes.capacity();
@@ -204,6 +255,41 @@ mod tests {
                 .flat_map(|(_, c)| c.to_vec())
                 .collect();
             prop_assert_eq!(&got[..], &all[from..to]);
+        }
+
+        #[test]
+        fn appends_and_extents_mix_and_an_extent_stands_in_whole_buffers(
+            parts in proptest::collection::vec((1usize..400_000, any::<bool>()), 1..12),
+            cut in 0.0f64..1.0,
+        ) {
+            let mut tail = Tail::new(0);
+            let mut all = Vec::new();
+            for (i, (n, extent)) in parts.iter().enumerate() {
+                let bytes: Vec<u8> = (0..*n).map(|j| (i * 31 + j) as u8).collect();
+                let head = block_down(tail.end());
+                let memory = tail.memory();
+                let (added, freed) = if *extent && *n >= BLOCK {
+                    let (first, rest) = bytes.split_at(*n / 3);
+                    let added = tail.extend_extent([first, rest]);
+                    all.extend_from_slice(&bytes);
+                    for (_, chunk) in tail.slices(head..block_down(tail.end())) {
+                        prop_assert!(chunk.is_whole_buffer());
+                    }
+                    added
+                } else {
+                    all.extend_from_slice(&bytes);
+                    (tail.extend(&bytes), 0)
+                };
+                prop_assert_eq!(tail.memory(), memory + added - freed);
+                prop_assert_eq!(tail.end(), all.len() as u64);
+            }
+            prop_assert_eq!(tail.pieces(0..tail.end()).concat(), all.clone());
+            let end = (cut * all.len() as f64) as usize;
+            tail.truncate(end as u64);
+            tail.extend(b"after");
+            all.truncate(end);
+            all.extend_from_slice(b"after");
+            prop_assert_eq!(tail.pieces(tail.start()..tail.end()).concat(), &all[tail.start() as usize..]);
         }
 
         #[test]

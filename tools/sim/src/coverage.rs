@@ -53,6 +53,7 @@ impl Coverage {
             ("batches acknowledged", self.acknowledged),
             ("commits", s.commits),
             ("mark frames", s.marks),
+            ("extents", s.extents),
             ("ring laps", s.laps),
             ("destage rounds", s.destages),
             ("checkpoints", s.checkpoints),

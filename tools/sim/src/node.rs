@@ -40,6 +40,7 @@ impl Settings {
     pub(crate) fn draw(rng: &mut Rng, mutant: Option<Mutant>) -> Settings {
         Settings {
             store: StoreOptions {
+                extent_bytes: *rng.pick(&[None, Some(16 << 10), Some(16 << 10), Some(64 << 10)]),
                 undestaged_bytes: *rng.pick(&[4 << 20, 4 << 20, 8 << 20, 32 << 20]),
                 cache_bytes: *rng.pick(&[1 << 20, 1 << 20, 64 << 20]),
                 delete_delay: Duration::from_millis(*rng.pick(&[0, 20, 500])),

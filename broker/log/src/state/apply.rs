@@ -81,7 +81,12 @@ impl PartitionState {
                 self.append(*segment, batches, wall_ms)?;
             }
             Change::Extent { segment, position, length, batches } => {
-                expect("position of an extent", *position, block_down(self.active().length))?;
+                let whole = block_down(self.active().length);
+                if *position > whole || *position != block_down(*position) {
+                    let up_to = format!("a block boundary up to {whole}");
+                    return expect("position of an extent", position.to_string(), up_to)
+                        .map(|()| gone);
+                }
                 self.append(*segment, batches, wall_ms)?;
                 let active = self.active_mut();
                 let durable = *position + *length;
@@ -92,7 +97,8 @@ impl PartitionState {
                         expected: format!("a block boundary up to {}", active.length),
                     });
                 }
-                active.durable = durable;
+                // A destage round may have come further meanwhile, with the same bytes.
+                active.durable = active.durable.max(durable);
             }
             Change::Roll { ended, length, next } => {
                 expect("segment that ends", *ended, self.active().base)?;

@@ -58,6 +58,8 @@ impl Drill {
             },
             store: StoreOptions {
                 undestaged_bytes: 4 << 20,
+                // Rings are to fill and wrap; `extents.rs` says otherwise.
+                extent_bytes: None,
                 cache_bytes: 1 << 20,
                 delete_delay: Duration::from_millis(100),
                 ..Default::default()
