@@ -60,7 +60,7 @@ async fn run_core(
     if ready.fetch_add(1, Ordering::SeqCst) + 1 == rt.cores() {
         tracing::info!(
             "ready on {}, {} cores, data in {}",
-            options.listen,
+            options.listeners.iter().map(|l| l.addr.to_string()).collect::<Vec<_>>().join(", "),
             rt.cores(),
             options.storage.dir.display()
         );

@@ -27,6 +27,9 @@ pub struct Topic {
     pub state: TopicState,
     /// Settings that were given, under Kafka's names. What is absent has the broker's default.
     pub configs: BTreeMap<String, String>,
+    /// It is growing to so many partitions; those beyond `partitions` may have no state in a ring yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub growing: Option<u32>,
 }
 
 /// Everything, at one version.

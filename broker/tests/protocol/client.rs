@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
-use rillway::node::{NodeOptions, Shared, start_core};
+use rillway::node::{ListenOptions, NodeOptions, Shared, start_core};
 use rillway_io::sim::World;
 use rillway_io::{Conn, IoList, Notify, Runtime};
 use rillway_log::{RING_BYTES_MIN, StorageOptions};
@@ -20,7 +20,9 @@ pub(crate) const PORT: u16 = 9092;
 /// Settings that a scenario may change.
 pub(crate) fn options(cores: usize) -> NodeOptions {
     let mut options = NodeOptions {
-        listen: SocketAddr::from(([0, 0, 0, 0], PORT)),
+        listeners: vec![ListenOptions::at(SocketAddr::from(([0, 0, 0, 0], PORT)))],
+        nodes: None,
+        configs: Default::default(),
         broker_id: 1,
         storage: StorageOptions {
             dir: PathBuf::from("/data"),
