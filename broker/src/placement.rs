@@ -1,5 +1,7 @@
 //! Where a data directory may lie (storage.md section 12): what `serve` refuses and `check` explains.
 
+use std::path::{Path, PathBuf};
+
 use rillway_io::FsStat;
 
 /// What a place is good for.
@@ -46,6 +48,17 @@ pub fn judge(stat: &FsStat) -> Placement {
             "{other} does not promise that a flushed write survives a power cut; use ext4 or XFS on a local disk"
         )),
     }
+}
+
+/// The nearest directory that exists: the data directory may be made later, and on the same file system.
+pub fn existing(dir: &Path) -> PathBuf {
+    let mut dir = std::path::absolute(dir).unwrap_or_else(|_| dir.to_path_buf());
+    while !dir.is_dir() {
+        if !dir.pop() {
+            return PathBuf::from("/");
+        }
+    }
+    dir
 }
 
 /// Kinds that `storage.allow` can name.

@@ -150,7 +150,8 @@ impl Shard {
         Ok((partitions, self.check_configs(&new.configs)?))
     }
 
-    /// Makes every partition of a topic below `end` that does not exist yet, each on the core that has the fewest.
+    /// Makes every partition of a topic below `end` that does not exist yet, each on a core that has the fewest
+    /// of its topic, and of those the fewest in all.
     pub(crate) async fn make_partitions(
         &self,
         topic: &Topic,
@@ -159,13 +160,20 @@ impl Shard {
     ) -> Result<(), TopicError> {
         let mut counts = self.partitions_per_core().await?;
         let known = self.view();
+        let mut of_topic = vec![0; counts.len()];
+        for owner in known.owners().get(&topic.id).into_iter().flatten().flatten() {
+            of_topic[owner.core] += 1;
+        }
         for index in 0..end {
             let id = PartitionId { topic: topic.id, index };
             if known.owner(id).is_some() {
                 continue;
             }
-            let core = (0..counts.len()).min_by_key(|core| counts[*core]).expect("there is a core");
+            // A topic is spread before the whole is: its partitions are what one load is shared over.
+            let load = |core: &usize| (of_topic[*core], counts[*core]);
+            let core = (0..counts.len()).min_by_key(load).expect("there is a core");
             counts[core] += 1;
+            of_topic[core] += 1;
             let name = topic.name.clone();
             let made = move |shard: Shard| async move {
                 let made = shard.inner.store.create(id, &name, settings.log).await;
