@@ -439,6 +439,14 @@ mod tests {
     }
 
     #[test]
+    fn the_page_of_topic_settings_is_what_the_table_says() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("TOPIC-SETTINGS.md");
+        let page = std::fs::read_to_string(&path).unwrap();
+        let table = rillway_shard::topic_config_document();
+        assert!(page.ends_with(&table), "put this at the end of {}:\n{table}", path.display());
+    }
+
+    #[test]
     fn the_defaults_of_both_tables_agree() {
         let options = node(&[]).unwrap();
         let none = BTreeMap::new();
