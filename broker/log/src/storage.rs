@@ -96,9 +96,9 @@ impl Storage {
             match change_rings(rt, options, store, &current).await {
                 Ok(changed) => {
                     tracing::info!(
-                        "{} cores instead of {}: partitions are shared out anew, as few as possible move",
-                        to,
-                        current.rings.len()
+                        rings = to,
+                        before = current.rings.len(),
+                        "the number of cores has changed: partitions are shared out anew, as few as possible move"
                     );
                     current = changed;
                 }

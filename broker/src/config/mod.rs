@@ -16,7 +16,7 @@ use rillway_api::{BrokerConfig, BrokerConfigs, Limits};
 use rillway_log::{Mutant, StorageOptions, StoreOptions, batch_bytes_max};
 use rillway_shard::{ConfigType, ShardOptions};
 
-use crate::node::{NodeOptions, core_port};
+use crate::node::{ListenOptions, NodeOptions, core_port};
 use crate::placement;
 
 pub use document::document;
@@ -189,16 +189,15 @@ impl Config {
         let listeners = listen::listeners(&self.listen, self.advertised.as_deref())?;
         listen::check_reachable(&listeners, self.get("listen.without.authentication") == 1)?;
         let shown = self.nodes.unwrap_or(usize::MAX).min(self.cores.len());
-        if shown > 1 {
-            if let Some(l) =
-                listeners.iter().find(|l| l.advertised.as_ref().is_some_and(|t| t.is_one_place()))
-            {
-                return Err(format!(
-                    "advertised names one place for the {shown} nodes of {}, and clients would take them for one; \
-                     use {{port}} or {{core}} in it, or nodes=host",
-                    l.addr
-                ));
-            }
+        let folded = |l: &&ListenOptions| l.advertised.as_ref().is_some_and(|t| t.is_one_place());
+        if shown > 1
+            && let Some(l) = listeners.iter().find(folded)
+        {
+            return Err(format!(
+                "advertised names one place for the {shown} nodes of {}, and clients would take them for one; \
+                 use {{port}} or {{core}} in it, or nodes=host",
+                l.addr
+            ));
         }
         self.check_ports(&listeners, shown)?;
         Ok(NodeOptions {
@@ -236,11 +235,7 @@ impl Config {
 
     /// No two sockets of this node on one port: the message of the second bind would send people looking for another
     /// program.
-    fn check_ports(
-        &self,
-        listeners: &[crate::node::ListenOptions],
-        shown: usize,
-    ) -> Result<(), String> {
+    fn check_ports(&self, listeners: &[ListenOptions], shown: usize) -> Result<(), String> {
         let mut taken: Vec<(SocketAddr, SocketAddr)> = Vec::new();
         for l in listeners {
             let own = (0..shown).map(|core| core_port(l.addr.port(), core, shown));
