@@ -43,7 +43,7 @@ impl Default for Limits {
             request_memory: 256 << 20,
             fetch_bytes_max: 55 << 20,
             in_flight_max: 128,
-            connections_max: 20_000,
+            connections_max: 100_000,
             connections_per_ip_max: usize::MAX,
             frame_progress: std::time::Duration::from_secs(30),
             idle: std::time::Duration::from_secs(600),

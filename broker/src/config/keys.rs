@@ -218,7 +218,7 @@ pub const KEYS: &[Key] = &[
     key(
         "max.connections",
         "",
-        20_000,
+        100_000,
         1,
         1_000_000,
         true,

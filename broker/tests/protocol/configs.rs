@@ -402,3 +402,51 @@ fn more_replicas_than_there_are_refuse_acks_all_and_nothing_else() {
         assert_eq!(client.produce("t", 0, &one).await, (ErrorCode::None, 1));
     });
 }
+
+/// What Apache Kafka 4.2 answered to the same question, recorded with its Java client.
+#[test]
+fn every_setting_of_kafka_is_refused_by_name_or_has_kafkas_type_default_and_broker_name() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../client/wire/tests/golden/java-4.2/describe_configs-v4-response.hex"
+    );
+    let text = std::fs::read_to_string(path).unwrap();
+    let digits: String = text
+        .lines()
+        .filter(|l| !l.starts_with('#'))
+        .flat_map(str::chars)
+        .filter(char::is_ascii_hexdigit)
+        .collect();
+    let frame: Vec<u8> = (0..digits.len() / 2)
+        .map(|i| u8::from_str_radix(&digits[2 * i..2 * i + 2], 16).unwrap())
+        .collect();
+    scenario(1, move |rt| async move {
+        let mut client = Client::connect(&rt).await;
+        client.create("t", 1).await;
+        let ours = describe(&mut client, TOPIC, "t").await.unwrap();
+        // A correlation id and no tagged fields stand before the body.
+        let kafka: describe_configs::Response<'_> = decode(&frame[5..], 4);
+        let mut known = 0;
+        for theirs in &kafka.results.first().unwrap().configs {
+            let name = theirs.name;
+            let Some(own) = ours.get(name) else {
+                let changes = [(name, incremental_alter_configs::SET, theirs.value)];
+                let (code, why) = alter(&mut client, (TOPIC, "t"), &changes, false).await;
+                assert_eq!(code, ErrorCode::InvalidConfig, "{name}");
+                assert!(why.contains("not supported yet"), "{why}");
+                continue;
+            };
+            known += 1;
+            assert_eq!(own.config_type, theirs.config_type, "{name}");
+            if theirs.config_source == describe_configs::SOURCE_DEFAULT {
+                assert_eq!(Some(own.value.as_str()), theirs.value, "{name}");
+            }
+            for synonym in
+                theirs.synonyms.iter().filter(|s| s.source == describe_configs::SOURCE_DEFAULT)
+            {
+                assert_eq!(own.synonyms[0].0, synonym.name, "{name}");
+            }
+        }
+        assert_eq!(known, ours.len());
+    });
+}

@@ -490,3 +490,67 @@ fn topic_info(topic: metadata::Topic<'_>) -> TopicInfo {
         partitions,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LATER: Duration = Duration::from_secs(1);
+
+    fn described(code: ErrorCode) -> describe_configs::Response<'static> {
+        let config = describe_configs::Config {
+            name: "retention.ms",
+            value: Some("5"),
+            config_source: describe_configs::SOURCE_TOPIC,
+            ..Default::default()
+        };
+        let result = describe_configs::ResourceResponse {
+            error_code: code,
+            configs: vec![config].into(),
+            ..Default::default()
+        };
+        describe_configs::Response { results: vec![result].into(), ..Default::default() }
+    }
+
+    #[test]
+    fn settings_are_told_once_and_an_error_that_stays_ends_the_question() {
+        let mut calls = Calls::default();
+        let ask = |calls: &mut Calls| calls.add(Call::DescribeTopic("t".to_string()), LATER * 60);
+        let id = ask(&mut calls);
+        calls.described(id, &described(ErrorCode::None), LATER);
+        let want = ConfigInfo {
+            name: "retention.ms".to_string(),
+            value: Some("5".to_string()),
+            source: describe_configs::SOURCE_TOPIC,
+        };
+        assert_eq!(calls.take_done(id), Some(Ok(CallAnswer::Configs(vec![want]))));
+        assert_eq!(calls.take_done(id), None);
+        let id = ask(&mut calls);
+        calls.described(id, &described(ErrorCode::UnknownTopicOrPartition), LATER);
+        assert!(matches!(calls.take_done(id), Some(Err(Error::Broker { .. }))));
+        let id = ask(&mut calls);
+        calls.described(id, &describe_configs::Response::default(), LATER);
+        assert!(matches!(calls.take_done(id), Some(Err(Error::Incomplete { .. }))));
+    }
+
+    #[test]
+    fn an_alteration_that_may_work_later_is_asked_again() {
+        let mut calls = Calls::default();
+        let changes = vec![("retention.ms".to_string(), Some("5".to_string()))];
+        let id = calls.add(Call::AlterTopic { topic: "t".to_string(), changes }, LATER * 60);
+        let answer = |error_code| incremental_alter_configs::Response {
+            responses: vec![incremental_alter_configs::ResourceResponse {
+                error_code,
+                ..Default::default()
+            }]
+            .into(),
+            ..Default::default()
+        };
+        calls.asked(id, &[]);
+        calls.altered(id, &answer(ErrorCode::NotController), LATER);
+        assert!(calls.take_done(id).is_none());
+        assert_eq!((calls.due(Duration::ZERO), calls.due(LATER)), (vec![], vec![id]));
+        calls.altered(id, &answer(ErrorCode::None), LATER);
+        assert_eq!(calls.take_done(id), Some(Ok(CallAnswer::Altered)));
+    }
+}
