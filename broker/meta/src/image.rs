@@ -76,3 +76,33 @@ mod id {
         Ok(TopicId(out))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn topic() -> Topic {
+        Topic {
+            name: "t".to_owned(),
+            id: TopicId([7; 16]),
+            partitions: 3,
+            state: TopicState::Created,
+            configs: BTreeMap::from([("retention.ms".to_owned(), "5".to_owned())]),
+            growing: None,
+        }
+    }
+
+    #[test]
+    fn records_from_before_topics_could_grow_are_read_and_written_as_they_were() {
+        let old = r#"{"name":"t","id":"07070707070707070707070707070707","partitions":3,"state":"created","configs":{"retention.ms":"5"}}"#;
+        assert_eq!(serde_json::from_str::<Topic>(old).unwrap(), topic());
+        assert_eq!(serde_json::to_string(&topic()).unwrap(), old);
+    }
+
+    #[test]
+    fn a_topic_that_grows_reads_back() {
+        let growing = Topic { growing: Some(9), ..topic() };
+        let text = serde_json::to_string(&growing).unwrap();
+        assert_eq!(serde_json::from_str::<Topic>(&text).unwrap(), growing);
+    }
+}
