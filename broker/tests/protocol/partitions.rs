@@ -1,5 +1,9 @@
 //! CreatePartitions, and where partitions lie when the number of cores changes.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
 use rillway_wire::ErrorCode;
 use rillway_wire::api::create_partitions::{Assignment, Request, Response, Topic};
 use rillway_wire::api::metadata;
@@ -96,7 +100,9 @@ fn what_cannot_grow_says_why_and_the_others_grow() {
 
 #[test]
 fn a_power_cut_leaves_all_new_partitions_or_none_and_a_topic_that_can_grow_again() {
+    let seen = Rc::new(RefCell::new(BTreeSet::new()));
     for at_us in (0..40).map(|i| i * 250) {
+        let outcomes = Rc::clone(&seen);
         let (lives, options) = (Lives::new(), options(2));
         lives.live(&options, End::PowerCut, move |rt| async move {
             let mut client = Client::connect(&rt).await;
@@ -112,6 +118,7 @@ fn a_power_cut_leaves_all_new_partitions_or_none_and_a_topic_that_can_grow_again
             let mut client = Client::connect(&rt).await;
             let found = leaders(&mut client, "t").await;
             assert!([2, 6].contains(&found.len()) && !found.contains(&-1), "{at_us}: {found:?}");
+            outcomes.borrow_mut().insert(found.len());
             assert_eq!(client.fetch("t", 1, 0).await.1, 1);
             assert_eq!(grow_to(&mut client, 8).await, ErrorCode::None, "{at_us}");
             for index in 2..8 {
@@ -119,6 +126,7 @@ fn a_power_cut_leaves_all_new_partitions_or_none_and_a_topic_that_can_grow_again
             }
         });
     }
+    assert_eq!(seen.borrow().len(), 2, "cuts before and after it was decided: {seen:?}");
 }
 
 #[test]

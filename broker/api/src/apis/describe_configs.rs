@@ -103,7 +103,7 @@ fn describe(
         name: config.name,
         read_only: false,
         config_type: config.config_type as i8,
-        doc: format!("{}{inert} {}.", config.doc, config.bounds()),
+        doc: format!("{}{inert} May be {}.", config.doc, config.bounds()),
         synonyms,
     }
 }
