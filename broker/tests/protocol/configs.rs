@@ -5,7 +5,7 @@ use rillway_io::Runtime;
 use rillway_wire::ErrorCode;
 use rillway_wire::api::describe_configs::{BROKER, TOPIC};
 use rillway_wire::api::{
-    alter_configs, describe_configs, fetch, incremental_alter_configs, produce,
+    alter_configs, describe_configs, fetch, incremental_alter_configs, list_offsets, produce,
 };
 use rillway_wire::batch::{BatchBuilder, BatchView, Codec, TimestampType};
 
@@ -350,8 +350,18 @@ fn with_log_append_time_records_have_the_brokers_time_everywhere() {
             (TimestampType::LogAppendTime, given)
         );
         assert!(view.check_crc());
-        let claimed = records.clone();
-        let mut claimed = claimed[..view.total_len()].to_vec();
+        let at_time = list_offsets::Partition { timestamp: given, ..Default::default() };
+        let topic = list_offsets::Topic { name: "t", partitions: vec![at_time].into() };
+        let asked = list_offsets::Request {
+            replica_id: -1,
+            topics: vec![topic].into(),
+            ..Default::default()
+        };
+        let body = client.call(&asked, 7).await;
+        let response: list_offsets::Response<'_> = decode(&body, 7);
+        let p = response.topics.first().unwrap().partitions.first().unwrap();
+        assert_eq!((p.offset, p.timestamp), (1, given), "a search by time goes by the broker's");
+        let mut claimed = records[..view.total_len()].to_vec();
         claimed[..8].fill(0);
         let code = produce_timed(&mut client, &rt, &claimed).await.0;
         assert_eq!(
