@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rillway::placement::{Placement, judge};
+use rillway::placement::{Placement, existing, judge};
 use rillway_io::kernel::{KernelOptions, start};
 use rillway_io::{BLOCK, Chunk, OpenOptions, Runtime};
 use serde::Serialize;
@@ -108,13 +108,15 @@ fn io_uring_switch() -> Line {
     }
 }
 
+/// Those of the wanted CPUs that this machine does not have.
+pub(crate) fn missing_cpus(cores: &[usize]) -> Vec<usize> {
+    let is_missing = |c: &usize| !Path::new(&format!("/sys/devices/system/cpu/cpu{c}")).is_dir();
+    cores.iter().copied().filter(is_missing).collect()
+}
+
 /// Which of the wanted CPUs there are.
 fn cpus(cores: &[usize]) -> Line {
-    let missing: Vec<usize> = cores
-        .iter()
-        .copied()
-        .filter(|c| !Path::new(&format!("/sys/devices/system/cpu/cpu{c}")).is_dir())
-        .collect();
+    let missing = missing_cpus(cores);
     let online = read("/sys/devices/system/cpu/online");
     if missing.is_empty() {
         return line("CPUs", Verdict::Ok, format!("{cores:?} of {online}"), "");
@@ -148,17 +150,6 @@ fn open_files() -> Line {
         format!("{shown}; one for each partition in use and each connection"),
         "raise it before you use many: ulimit -n 1000000, or LimitNOFILE=1000000 in the unit",
     )
-}
-
-/// The nearest directory that exists: the data directory may be made later.
-fn existing(dir: &Path) -> PathBuf {
-    let mut dir = std::path::absolute(dir).unwrap_or_else(|_| dir.to_path_buf());
-    while !dir.is_dir() {
-        if !dir.pop() {
-            return PathBuf::from("/");
-        }
-    }
-    dir
 }
 
 fn on_runtime(dir: PathBuf, cores: usize) -> Vec<Line> {

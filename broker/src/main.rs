@@ -44,9 +44,12 @@ struct ServeArgs {
     /// Data directory; made if it does not exist.
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Address that clients connect to. Core ports lie 1000 + 100 x core above it.
+    /// Addresses that clients connect to, separated by commas. Core ports lie 1000 + 100 x core above each.
     #[arg(long, value_name = "HOST:PORT")]
     listen: Option<String>,
+    /// Listen on addresses that other machines reach, although there is no authentication.
+    #[arg(long)]
+    listen_without_authentication: bool,
     /// CPUs to use, one thread each: 0,1 or 0-3.
     #[arg(long, value_name = "CPUS")]
     cores: Option<String>,
@@ -73,6 +76,9 @@ impl ServeArgs {
         }
         if let Some(listen) = &self.listen {
             config.set("listen", listen)?;
+        }
+        if self.listen_without_authentication {
+            config.set("listen.without.authentication", "true")?;
         }
         if let Some(cores) = &self.cores {
             config.set("cores", cores)?;

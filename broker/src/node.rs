@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use rillway_api::{Context, Limits, Listener, Nodes};
+use rillway_api::{Admission, BrokerConfigs, Context, Door, Limits, Listener, Nodes, Template};
 use rillway_io::{Acceptor, BindOptions, Class, Inbox, Mailbox, Runtime, Task, mailbox};
 use rillway_log::{RingRef, Storage, StorageOptions, StoreOptions};
 use rillway_shard::{Port, Shard, ShardOptions, Start, mesh, start};
@@ -11,7 +11,12 @@ use rillway_shard::{Port, Shard, ShardOptions, Start, mesh, start};
 /// What every core of a node is given. Clone: each core takes its part.
 #[derive(Clone)]
 pub struct NodeOptions {
-    pub listen: SocketAddr,
+    /// At least one; each on ports of its own.
+    pub listeners: Vec<ListenOptions>,
+    /// How many nodes clients see, at most; `None`: as many as cores. Cores beyond are folded onto them.
+    pub nodes: Option<usize>,
+    /// The settings as clients are shown them.
+    pub configs: BrokerConfigs,
     /// Kafka: broker.id.
     pub broker_id: u32,
     pub storage: StorageOptions,
@@ -20,18 +25,37 @@ pub struct NodeOptions {
     pub limits: Limits,
 }
 
+/// One listener.
+#[derive(Clone, Debug)]
+pub struct ListenOptions {
+    pub addr: SocketAddr,
+    /// Where its clients are told that the nodes are; `None`: at the address that they used.
+    pub advertised: Option<Template>,
+}
+
+impl ListenOptions {
+    /// A listener whose clients are told the address that they used.
+    pub fn at(addr: SocketAddr) -> ListenOptions {
+        ListenOptions { addr, advertised: None }
+    }
+}
+
 /// The parts that only one core each may take.
 pub struct CoreParts {
     port: Port,
     rings: Vec<Mailbox<Result<RingRef, String>>>,
     ring: Inbox<Result<RingRef, String>>,
+    admission: Admission,
 }
 
 /// Parts for `cores` cores, in order.
 pub fn parts(cores: usize) -> Vec<CoreParts> {
     let (outs, ins): (Vec<_>, Vec<_>) = (0..cores).map(|_| mailbox(1)).unzip();
     let cores = mesh(cores).into_iter().zip(ins);
-    cores.map(|(port, ring)| CoreParts { port, rings: outs.clone(), ring }).collect()
+    let admission = Admission::default();
+    let part =
+        |(port, ring)| CoreParts { port, rings: outs.clone(), ring, admission: admission.clone() };
+    cores.map(part).collect()
 }
 
 /// A core that serves.
@@ -44,7 +68,7 @@ pub struct Core {
     _storage: Option<Storage>,
 }
 
-/// Port of a core: the listen port itself with one core, else listen port + 1000 + 100 x core, so that listeners on
+/// Port of a node: the listen port itself if there is one, else listen port + 1000 + 100 x core, so that listeners on
 /// 9092 and 9093 of one host do not meet.
 pub fn core_port(listen: u16, core: usize, cores: usize) -> Result<u16, String> {
     if cores == 1 {
@@ -65,12 +89,18 @@ pub async fn start_core(
     parts: CoreParts,
     options: &NodeOptions,
 ) -> Result<Core, String> {
-    let cores = rt.cores();
-    let ports = (0..cores)
-        .map(|core| core_port(options.listen.port(), core, cores))
-        .collect::<Result<Vec<_>, _>>()?;
-    // Core 0 looks whether the shared port is free before another core listens there: those wait for their ring.
-    let early = if rt.core() == 0 { Some(bind(rt, options.listen, ports[0]).await?) } else { None };
+    let shown = options.nodes.unwrap_or(usize::MAX).clamp(1, rt.cores());
+    let ports_of = |l: &ListenOptions| {
+        let ports = (0..shown).map(|core| core_port(l.addr.port(), core, shown));
+        ports.collect::<Result<Vec<_>, _>>()
+    };
+    let doors = options
+        .listeners
+        .iter()
+        .map(|l| Ok(Door { ports: ports_of(l)?, advertised: l.advertised.clone() }))
+        .collect::<Result<Vec<_>, String>>()?;
+    // Core 0 looks whether the shared ports are free before another core listens there: those wait for their ring.
+    let early = if rt.core() == 0 { Some(bind_all(rt, options, &doors).await?) } else { None };
     let first = Start {
         port: parts.port,
         storage: options.storage.clone(),
@@ -82,10 +112,12 @@ pub async fn start_core(
     let (shard, storage) = start(rt, first).await.map_err(|e| e.to_string())?;
     let listeners = match early {
         Some(listeners) => listeners,
-        None => bind(rt, options.listen, ports[rt.core()]).await?,
+        None => bind_all(rt, options, &doors).await?,
     };
-    let nodes = Nodes { broker_id: options.broker_id, ports, cluster_id: cluster_id(&shard) };
-    let context = Context::new(shard.clone(), nodes, options.limits);
+    let nodes =
+        Nodes { broker_id: options.broker_id, cluster_id: cluster_id(&shard), shown, doors };
+    let configs = options.configs.clone();
+    let context = Context::new(shard.clone(), nodes, configs, parts.admission, options.limits);
     let mut tasks = vec![rt.spawn(Class::Background, rillway_api::watch_idle(context.clone()))];
     for listener in listeners {
         tasks.push(rt.spawn(Class::Data, rillway_api::serve(context.clone(), listener)));
@@ -93,52 +125,64 @@ pub async fn start_core(
     Ok(Core { context, shard, tasks, _storage: storage })
 }
 
-/// The sockets of one core. The shared port is bound once without sharing, by core 0, or a second broker would join in
-/// silently; the core's own port is exclusive.
-async fn bind(rt: &Runtime, listen: SocketAddr, own: u16) -> Result<Vec<Listener>, String> {
-    let taken = |addr: SocketAddr, e: &rillway_io::Error| {
-        let whose = if addr.port() == listen.port() {
-            String::new()
-        } else {
-            format!(
-                " (the port of core {} for --listen {listen}: listen port + 1000 + 100 x core)",
-                rt.core()
-            )
-        };
-        let hint = match e.kind() {
-            std::io::ErrorKind::AddrInUse => "Another program has it; choose another --listen",
-            std::io::ErrorKind::AddrNotAvailable => {
-                "It is no address of this machine; see `ip address`"
-            }
-            std::io::ErrorKind::PermissionDenied => {
-                "Ports below 1024 need root or CAP_NET_BIND_SERVICE"
-            }
-            _ => "Choose another --listen",
-        };
-        format!("{addr}{whose} cannot be listened on: {e}. {hint}")
-    };
-    if own == listen.port() {
-        let only = bind_patiently(rt, listen, BindOptions { shared: false })
-            .await
-            .map_err(|e| taken(listen, &e))?;
-        return Ok(vec![Listener(only)]);
+/// The sockets of one core, of every listener.
+async fn bind_all(
+    rt: &Runtime,
+    options: &NodeOptions,
+    doors: &[Door],
+) -> Result<Vec<Listener>, String> {
+    let mut out = Vec::new();
+    for (door, (listener, ports)) in options.listeners.iter().zip(doors).enumerate() {
+        let own = ports.ports.get(rt.core()).copied();
+        for acceptor in bind(rt, listener.addr, own).await? {
+            out.push(Listener { acceptor, door });
+        }
     }
-    if rt.core() == 0 {
-        let probe = bind_patiently(rt, listen, BindOptions { shared: false })
-            .await
-            .map_err(|e| taken(listen, &e))?;
-        drop(probe);
-    }
-    let own = SocketAddr::new(listen.ip(), own);
-    let mut out = vec![Listener(
-        bind_patiently(rt, own, BindOptions { shared: false }).await.map_err(|e| taken(own, &e))?,
-    )];
-    out.push(Listener(
-        bind_patiently(rt, listen, BindOptions { shared: true })
-            .await
-            .map_err(|e| taken(listen, &e))?,
-    ));
     Ok(out)
+}
+
+/// The sockets of one core and one listener; `own` is the port of its node, if it is one that clients see. The shared port
+/// is bound once without sharing, by core 0, or a second broker would join in silently; the core's own port is exclusive.
+async fn bind(rt: &Runtime, listen: SocketAddr, own: Option<u16>) -> Result<Vec<Acceptor>, String> {
+    let alone = rt.cores() == 1;
+    if rt.core() == 0 {
+        let only = bind_patiently(rt, listen, BindOptions { shared: false }).await;
+        let only = only.map_err(|e| not_bound(rt, listen, listen, &e))?;
+        if alone {
+            return Ok(vec![only]);
+        }
+    }
+    let mut out = Vec::new();
+    if let Some(port) = own.filter(|port| *port != listen.port()) {
+        let own = SocketAddr::new(listen.ip(), port);
+        let bound = bind_patiently(rt, own, BindOptions { shared: false }).await;
+        out.push(bound.map_err(|e| not_bound(rt, listen, own, &e))?);
+    }
+    let shared = bind_patiently(rt, listen, BindOptions { shared: true }).await;
+    out.push(shared.map_err(|e| not_bound(rt, listen, listen, &e))?);
+    Ok(out)
+}
+
+fn not_bound(rt: &Runtime, listen: SocketAddr, addr: SocketAddr, e: &rillway_io::Error) -> String {
+    let whose = if addr.port() == listen.port() {
+        String::new()
+    } else {
+        format!(
+            " (the port of core {} for --listen {listen}: listen port + 1000 + 100 x core)",
+            rt.core()
+        )
+    };
+    let hint = match e.kind() {
+        std::io::ErrorKind::AddrInUse => "Another program has it; choose another --listen",
+        std::io::ErrorKind::AddrNotAvailable => {
+            "It is no address of this machine; see `ip address`"
+        }
+        std::io::ErrorKind::PermissionDenied => {
+            "Ports below 1024 need root or CAP_NET_BIND_SERVICE"
+        }
+        _ => "Choose another --listen",
+    };
+    format!("{addr}{whose} cannot be listened on: {e}. {hint}")
 }
 
 /// How long a port is waited for: a killed broker's requests in flight hold its sockets for a moment, as they hold its

@@ -1,5 +1,7 @@
 //! Where a data directory may lie (storage.md section 12): what `serve` refuses and `check` explains.
 
+use std::path::{Path, PathBuf};
+
 use rillway_io::FsStat;
 
 /// What a place is good for.
@@ -37,7 +39,7 @@ pub fn judge(stat: &FsStat) -> Placement {
             Placement::Refused("XFS without barriers or recovery; mount it with its defaults".to_owned())
         }
         "ext4" | "xfs" => Placement::Good,
-        "btrfs" | "zfs" | "bcachefs" | "overlay" => Placement::NeedsOverride(format!(
+        kind if ALLOWABLE.contains(&kind) => Placement::NeedsOverride(format!(
             "{} has not been tested for power cuts; use ext4 or XFS, or set storage.allow={} to go on",
             stat.kind, stat.kind
         )),
@@ -46,6 +48,35 @@ pub fn judge(stat: &FsStat) -> Placement {
             "{other} does not promise that a flushed write survives a power cut; use ext4 or XFS on a local disk"
         )),
     }
+}
+
+/// The nearest directory that exists: the data directory may be made later, and on the same file system.
+pub fn existing(dir: &Path) -> PathBuf {
+    let mut dir = std::path::absolute(dir).unwrap_or_else(|_| dir.to_path_buf());
+    while !dir.is_dir() {
+        if !dir.pop() {
+            return PathBuf::from("/");
+        }
+    }
+    dir
+}
+
+/// Kinds that `storage.allow` can name.
+const ALLOWABLE: [&str; 4] = ["btrfs", "zfs", "bcachefs", "overlay"];
+
+/// Whether a kind may be named in `storage.allow`: one that is refused whatever is allowed must not look as if it were.
+///
+/// # Errors
+/// A sentence that says which may.
+pub fn check_allowed(kind: &str) -> Result<(), String> {
+    if ALLOWABLE.contains(&kind) {
+        return Ok(());
+    }
+    Err(format!(
+        "storage.allow is `{kind}`, must be one of {}; {kind} needs no allowing or cannot be allowed, because a flush \
+         means nothing there",
+        ALLOWABLE.join(", ")
+    ))
 }
 
 /// What `serve` does with it.

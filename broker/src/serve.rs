@@ -1,7 +1,7 @@
 //! `rillway serve`: one executor per CPU, until SIGTERM or SIGINT.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rillway::config::Config;
@@ -12,17 +12,27 @@ use rillway_log::Mutant;
 
 /// A stop that takes longer is cut off; recovery does the same work as a clean stop.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
+/// One message for one failure: a core that only noticed that core 0 gave up lets it speak first.
+const CORE_0_SPEAKS_WITHIN: Duration = Duration::from_millis(500);
 
 /// Serves until a signal; an error is a sentence for people.
 pub(crate) fn serve(config: &Config) -> Result<(), String> {
     let options = config.node(mutant()?)?;
     let cores = config.cores.len();
+    let missing = crate::check::missing_cpus(&config.cores);
+    if !missing.is_empty() {
+        tracing::warn!(
+            "CPUs {missing:?} do not exist here; threads for them run unpinned and share the others. \
+             `rillway check` shows which there are"
+        );
+    }
     let parts = Shared::new(cores);
     let (stops, stopped): (Vec<_>, Vec<_>) = (0..cores).map(|_| mailbox::<()>(1)).unzip();
     let stopped =
         Arc::new(std::sync::Mutex::new(stopped.into_iter().map(Some).collect::<Vec<_>>()));
     watch_signals(stops)?;
     let ready = Arc::new(AtomicUsize::new(0));
+    let told = Arc::new(AtomicBool::new(false));
     let allowed = config.storage_allow.clone();
     let kernel = KernelOptions { cpus: config.cores.clone(), ..Default::default() };
     let node = start(kernel, move |rt: Runtime| {
@@ -31,7 +41,15 @@ pub(crate) fn serve(config: &Config) -> Result<(), String> {
         let stop = stopped.lock().expect("nobody panics while holding it")[core]
             .take()
             .expect("taken once");
-        run_core(rt, parts, options.clone(), allowed.clone(), stop, Arc::clone(&ready))
+        run_core(
+            rt,
+            parts,
+            options.clone(),
+            allowed.clone(),
+            stop,
+            Arc::clone(&ready),
+            Arc::clone(&told),
+        )
     })
     .map_err(|e| e.to_string())?;
     node.join().into_iter().collect::<Result<Vec<()>, String>>().map(|_| ())
@@ -44,6 +62,7 @@ async fn run_core(
     allowed: Option<String>,
     mut stop: Inbox<()>,
     ready: Arc<AtomicUsize>,
+    told: Arc<AtomicBool>,
 ) -> Result<(), String> {
     let started = match admitted(&rt, &options, allowed.as_deref()).await {
         Ok(()) => start_core(&rt, parts, &options).await,
@@ -52,7 +71,13 @@ async fn run_core(
     let core = match started {
         Ok(core) => core,
         Err(e) => {
-            // The other cores would wait for this one for ever.
+            // The other cores would wait for this one for ever. What they say is that core 0 is gone; why is its to tell.
+            if rt.core() != 0 {
+                rt.sleep(CORE_0_SPEAKS_WITHIN).await;
+            }
+            if told.swap(true, Ordering::SeqCst) {
+                std::future::pending::<()>().await;
+            }
             eprintln!("rillway: {e}");
             std::process::exit(1);
         }
@@ -60,7 +85,7 @@ async fn run_core(
     if ready.fetch_add(1, Ordering::SeqCst) + 1 == rt.cores() {
         tracing::info!(
             "ready on {}, {} cores, data in {}",
-            options.listen,
+            options.listeners.iter().map(|l| l.addr.to_string()).collect::<Vec<_>>().join(", "),
             rt.cores(),
             options.storage.dir.display()
         );
@@ -87,9 +112,11 @@ async fn admitted(
     if std::fs::metadata(dir).is_ok_and(|m| !m.is_dir()) {
         return Err(refused("is a file, not a directory".to_owned()));
     }
-    rt.disk().create_dir_all(dir).await.map_err(|e| refused(e.to_string()))?;
-    let stat = rt.disk().stat_fs(dir).await.map_err(|e| refused(e.to_string()))?;
-    rillway::placement::admit(&stat, allowed).map_err(refused)
+    // A place that is refused is left as it was found.
+    let place = rillway::placement::existing(dir);
+    let stat = rt.disk().stat_fs(&place).await.map_err(|e| refused(e.to_string()))?;
+    rillway::placement::admit(&stat, allowed).map_err(refused)?;
+    rt.disk().create_dir_all(dir).await.map_err(|e| refused(e.to_string()))
 }
 
 /// SIGTERM and SIGINT ask every core to stop; a second one, or 10 s, ends the process.

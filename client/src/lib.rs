@@ -14,8 +14,8 @@ mod transport;
 
 pub use config::{Acks, Address, AddressError, Config, FetcherConfig, ProducerConfig};
 pub use core::{
-    Call, CallAnswer, Delivery, Fetched, FetchedData, NewTopic, PartitionInfo, TopicInfo,
-    TopicPartition,
+    Call, CallAnswer, ConfigInfo, CreatedTopic, Delivery, Fetched, FetchedData, NewTopic,
+    PartitionInfo, TopicInfo, TopicPartition,
 };
 pub use error::{Error, Result};
 pub use transport::Client;

@@ -18,7 +18,8 @@ use rillway_io::{Class, Instant, Notify, Runtime};
 
 use crate::config::{Config, FetcherConfig, ProducerConfig};
 use crate::core::{
-    Call, CallAnswer, Core, Delivery, Effect, Fetched, LinkId, NewTopic, TopicInfo, TopicPartition,
+    Call, CallAnswer, ConfigInfo, Core, CreatedTopic, Delivery, Effect, Fetched, LinkId, NewTopic,
+    TopicInfo, TopicPartition,
 };
 use crate::error::{Error, Result};
 use link::Outbox;
@@ -258,8 +259,48 @@ impl Client {
     ///
     /// # Errors
     /// As [`Self::call`].
-    pub async fn create_topic(&self, topic: NewTopic) -> Result<()> {
-        self.call(Call::CreateTopic(topic)).await.map(drop)
+    pub async fn create_topic(&self, topic: NewTopic) -> Result<CreatedTopic> {
+        match self.call(Call::CreateTopic(topic)).await? {
+            CallAnswer::Created(created) => Ok(created),
+            other => unreachable!("the answer to CreateTopic is Created, not {other:?}"),
+        }
+    }
+
+    /// The settings of a topic.
+    ///
+    /// # Errors
+    /// As [`Self::call`].
+    pub async fn describe_topic(&self, name: String) -> Result<Vec<ConfigInfo>> {
+        match self.call(Call::DescribeTopic(name)).await? {
+            CallAnswer::Configs(configs) => Ok(configs),
+            other => unreachable!("the answer to DescribeTopic is Configs, not {other:?}"),
+        }
+    }
+
+    /// Sets settings of a topic, or with `None` goes back to the default; all, or none.
+    ///
+    /// # Errors
+    /// As [`Self::call`].
+    pub async fn alter_topic(
+        &self,
+        topic: String,
+        changes: Vec<(String, Option<String>)>,
+    ) -> Result<()> {
+        self.call(Call::AlterTopic { topic, changes }).await.map(drop)
+    }
+
+    /// Adds partitions to a topic, up to `count` in all.
+    ///
+    /// # Errors
+    /// As [`Self::call`].
+    pub async fn grow_topic(&self, topic: String, count: i32) -> Result<()> {
+        self.call(Call::GrowTopic { topic, count }).await.map(drop)
+    }
+
+    /// The last thing that went wrong with a connection, whatever came of it since.
+    #[must_use]
+    pub fn last_error(&self) -> Option<Error> {
+        self.inner.core.borrow().last_error().cloned()
     }
 
     /// Deletes a topic.

@@ -102,6 +102,10 @@ async fn consume(rt: Runtime, args: Args) -> Result<()> {
         BTreeMap::new()
     };
 
+    if let From::Offset(offset) = args.from {
+        tell_of_starts_beyond(offset, &ends);
+    }
+
     let sink = match &args.output {
         Some(path) => Some(Sink::create(path)?),
         None => None,
@@ -123,6 +127,13 @@ async fn consume(rt: Runtime, args: Args) -> Result<()> {
     }
     let done = download.run().await;
     download.finish(done).await
+}
+
+/// With --until-end, an offset behind the end reads nothing; whoever wrote it probably meant another one.
+fn tell_of_starts_beyond(offset: i64, ends: &BTreeMap<TopicPartition, i64>) {
+    for (at, end) in ends.iter().filter(|(_, end)| offset > **end) {
+        eprintln!("rillctl: {at} ends at offset {end}; nothing is read from {offset} on");
+    }
 }
 
 struct Download {

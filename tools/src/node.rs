@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 use rillway_client::{Address, Client, Config, TopicInfo};
-use rillway_io::Runtime;
 use rillway_io::kernel::{KernelOptions, start};
+use rillway_io::{Class, Runtime};
 use rillway_wire::ErrorCode;
 
 use crate::error::{Error, Result};
@@ -39,7 +39,24 @@ impl Connection {
             call_timeout: timeout,
             ..Config::new(self.bootstrap.clone())
         };
-        Client::new(rt, config)
+        let client = Client::new(rt, config);
+        rt.spawn(Class::Background, tell_early(rt.clone(), client.clone(), timeout)).detach();
+        client
+    }
+}
+
+/// Says that no broker can be reached when that is found out, and not when the time is up: a wrong address is seen at
+/// once, and a broker that is starting is still waited for.
+async fn tell_early(rt: Runtime, client: Client, timeout: Duration) {
+    const LOOK_EVERY: Duration = Duration::from_millis(100);
+    let mut waited = Duration::ZERO;
+    while waited < timeout {
+        rt.sleep(LOOK_EVERY).await;
+        waited += LOOK_EVERY;
+        if let Some(error @ rillway_client::Error::Connect { .. }) = client.last_error() {
+            eprintln!("rillctl: {error}; trying for {} s", timeout.as_secs());
+            return;
+        }
     }
 }
 

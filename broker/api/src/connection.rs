@@ -45,6 +45,8 @@ pub(crate) struct Life {
     /// Requests without an answer: a client that waits is not idle (apart from Kafka, which may close during a long
     /// join).
     waiting: Cell<usize>,
+    /// A part of a request is here: the limit of its progress holds, not that of idleness.
+    receiving: Rc<Cell<bool>>,
 }
 
 impl Life {
@@ -68,7 +70,8 @@ pub(crate) async fn watch_idle(context: Context) {
         let mut lives = context.inner.lives.borrow_mut();
         lives.retain(|life| life.strong_count() > 0);
         for life in lives.iter().filter_map(Weak::upgrade) {
-            if life.waiting.get() == 0 && now - life.last.get() >= idle {
+            let quiet = life.waiting.get() == 0 && !life.receiving.get();
+            if quiet && now - life.last.get() >= idle {
                 tracing::debug!(peer = %life.conn.peer_addr(), "closed after {idle:?} without a request");
                 life.conn.shutdown();
             }
@@ -77,7 +80,7 @@ pub(crate) async fn watch_idle(context: Context) {
 }
 
 /// Serves a connection until either side closes it.
-pub(crate) async fn serve(context: Context, conn: Conn) {
+pub(crate) async fn serve(context: Context, conn: Conn, door: usize) {
     let Some(_pass) = context.inner.gate.enter() else {
         conn.shutdown();
         return;
@@ -86,6 +89,7 @@ pub(crate) async fn serve(context: Context, conn: Conn) {
         conn: conn.clone(),
         last: Cell::new(context.shard().runtime().now()),
         waiting: Cell::new(0),
+        receiving: Rc::default(),
     });
     context.inner.lives.borrow_mut().push(Rc::downgrade(&life));
     let queue = Rc::new(Queue::default());
@@ -93,7 +97,7 @@ pub(crate) async fn serve(context: Context, conn: Conn) {
     let writer =
         rt.spawn(Class::Connection, write(context.clone(), Rc::clone(&life), Rc::clone(&queue)));
     let stop = context.inner.stop.notified();
-    let reading = read(&context, &life, &queue);
+    let reading = read(&context, &life, &queue, door);
     let end = if context.inner.stopping.get() { None } else { first(reading, stop).await };
     if let Some(End::Bad(what)) = end {
         context.complain(conn.peer_addr(), &what);
@@ -121,9 +125,9 @@ async fn first<T>(work: impl Future<Output = T>, stop: impl Future<Output = ()>)
     .await
 }
 
-async fn read(context: &Context, life: &Rc<Life>, queue: &Rc<Queue>) -> End {
+async fn read(context: &Context, life: &Rc<Life>, queue: &Rc<Queue>, door: usize) -> End {
     let conn = &life.conn;
-    let mut frames = Frames::new(conn.clone());
+    let mut frames = Frames::new(conn.clone(), Rc::clone(&life.receiving));
     let slots = Semaphore::new(context.limits().in_flight_max);
     loop {
         let slot = slots.acquire(1).await;
@@ -143,6 +147,7 @@ async fn read(context: &Context, life: &Rc<Life>, queue: &Rc<Queue>) -> End {
             version: peek.api_version,
             correlation_id: peek.correlation_id,
             local: conn.local_addr(),
+            door,
             peer: conn.peer_addr(),
         };
         match dispatch(request, peek.api_key, bytes).await {

@@ -7,7 +7,9 @@ use std::rc::{Rc, Weak};
 use rillway_io::{Gate, Instant, Notify, Semaphore};
 use rillway_shard::Shard;
 
+use crate::admission::Admission;
 use crate::advertise::Nodes;
+use crate::broker_configs::BrokerConfigs;
 use crate::connection::Life;
 
 /// How long a stop waits for clients to take the answers to what was accepted.
@@ -24,8 +26,10 @@ pub struct Limits {
     pub fetch_bytes_max: usize,
     /// Requests of one connection that wait for their answers.
     pub in_flight_max: usize,
-    /// Connections of one core.
+    /// Connections of the node. Kafka: max.connections.
     pub connections_max: usize,
+    /// Connections of one address. Kafka: max.connections.per.ip.
+    pub connections_per_ip_max: usize,
     /// A frame that was begun must go on within this.
     pub frame_progress: std::time::Duration,
     /// Kafka: connections.max.idle.ms.
@@ -39,7 +43,8 @@ impl Default for Limits {
             request_memory: 256 << 20,
             fetch_bytes_max: 55 << 20,
             in_flight_max: 128,
-            connections_max: 20_000,
+            connections_max: 100_000,
+            connections_per_ip_max: usize::MAX,
             frame_progress: std::time::Duration::from_secs(30),
             idle: std::time::Duration::from_secs(600),
         }
@@ -55,6 +60,8 @@ pub struct Context {
 pub(crate) struct Inner {
     pub shard: Shard,
     pub nodes: Nodes,
+    pub configs: BrokerConfigs,
+    pub admission: Admission,
     pub limits: Limits,
     /// Memory for large requests.
     pub request_memory: Semaphore,
@@ -71,11 +78,19 @@ pub(crate) struct Inner {
 }
 
 impl Context {
-    pub fn new(shard: Shard, nodes: Nodes, limits: Limits) -> Context {
+    pub fn new(
+        shard: Shard,
+        nodes: Nodes,
+        configs: BrokerConfigs,
+        admission: Admission,
+        limits: Limits,
+    ) -> Context {
         Context {
             inner: Rc::new(Inner {
                 shard,
                 nodes,
+                configs,
+                admission,
                 request_memory: Semaphore::new(limits.request_memory.max(limits.request_bytes_max)),
                 limits,
                 connections: Cell::new(0),
@@ -95,6 +110,11 @@ impl Context {
 
     pub fn nodes(&self) -> &Nodes {
         &self.inner.nodes
+    }
+
+    /// The node's settings, to be shown.
+    pub(crate) fn configs(&self) -> &BrokerConfigs {
+        &self.inner.configs
     }
 
     pub fn limits(&self) -> &Limits {
@@ -154,5 +174,7 @@ pub(crate) struct Request {
     pub version: i16,
     pub correlation_id: i32,
     pub local: SocketAddr,
+    /// The listener that the client came through.
+    pub door: usize,
     pub peer: SocketAddr,
 }

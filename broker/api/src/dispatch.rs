@@ -35,6 +35,11 @@ pub(crate) async fn dispatch(request: Request, key: i16, content: &[u8]) -> Resu
         ApiKey::CreateTopics => handle!(create_topics),
         ApiKey::DeleteTopics => handle!(delete_topics),
         ApiKey::InitProducerId => handle!(init_producer_id),
+        ApiKey::OffsetForLeaderEpoch => handle!(offset_for_leader_epoch),
+        ApiKey::DescribeConfigs => handle!(describe_configs),
+        ApiKey::AlterConfigs => handle!(alter_configs),
+        ApiKey::CreatePartitions => handle!(create_partitions),
+        ApiKey::IncrementalAlterConfigs => handle!(incremental_alter_configs),
         ApiKey::DescribeCluster => handle!(describe_cluster),
         other => Err(Close(format!("{other} is in the table of served APIs and has no handler"))),
     }

@@ -28,7 +28,9 @@ pub(crate) fn topic(e: &TopicError) -> ErrorCode {
         TopicError::InvalidName(_) | TopicError::Collides { .. } => {
             ErrorCode::InvalidTopicException
         }
-        TopicError::InvalidPartitions { .. } => ErrorCode::InvalidPartitions,
+        TopicError::InvalidPartitions { .. } | TopicError::CannotGrow(_) => {
+            ErrorCode::InvalidPartitions
+        }
         TopicError::InvalidReplicationFactor { .. } => ErrorCode::InvalidReplicationFactor,
         TopicError::InvalidAssignment(_) => ErrorCode::InvalidReplicaAssignment,
         TopicError::InvalidConfig(_) => ErrorCode::InvalidConfig,

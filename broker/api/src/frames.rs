@@ -1,5 +1,8 @@
 //! Frames from a socket: memory follows the bytes that arrived, never the bytes that were claimed.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use rillway_io::{Conn, Permit, Semaphore};
 use rillway_wire::frame_len;
 
@@ -24,6 +27,8 @@ pub(crate) struct Frames {
     buffer: Vec<u8>,
     /// Bytes of `buffer` that are done with.
     start: usize,
+    /// A part of a frame is here.
+    receiving: Rc<Cell<bool>>,
 }
 
 /// One frame's content, without its length, and what its memory costs.
@@ -33,8 +38,8 @@ pub(crate) struct Content {
 }
 
 impl Frames {
-    pub(crate) fn new(conn: Conn) -> Frames {
-        Frames { conn, buffer: Vec::new(), start: 0 }
+    pub(crate) fn new(conn: Conn, receiving: Rc<Cell<bool>>) -> Frames {
+        Frames { conn, buffer: Vec::new(), start: 0, receiving }
     }
 
     pub(crate) fn bytes(&self, content: &Content) -> &[u8] {
@@ -57,6 +62,7 @@ impl Frames {
         self.fill(4 + len, context, false).await?;
         let range = self.start + 4..self.start + 4 + len;
         self.start = range.end;
+        self.receiving.set(false);
         Ok(Content { range, permit })
     }
 
@@ -75,6 +81,7 @@ impl Frames {
             let missing = n - self.buffer.len();
             let max = if missing > READ { READ_LARGE.min(missing) } else { READ };
             let begun = !between || !self.buffer.is_empty();
+            self.receiving.set(begun);
             let received = self.conn.recv(&mut self.buffer, max);
             let received = if begun {
                 let limit = context.limits().frame_progress;

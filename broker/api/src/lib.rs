@@ -5,8 +5,10 @@
 //!
 //! Absent on purpose: files, segments, other cores; `shard` has the doors.
 
+mod admission;
 mod advertise;
 mod apis;
+mod broker_configs;
 mod connection;
 mod context;
 mod dispatch;
@@ -15,7 +17,9 @@ mod frames;
 mod listener;
 mod versions;
 
-pub use advertise::{Advertised, Nodes};
+pub use admission::Admission;
+pub use advertise::{Advertised, Door, Nodes, Template};
+pub use broker_configs::{BrokerConfig, BrokerConfigs};
 pub use context::{Context, Limits};
 pub use listener::{Listener, serve, watch_idle};
 pub use versions::SERVED;

@@ -29,6 +29,11 @@ pub const SERVED: &[Served] = &[
     served(ApiKey::CreateTopics, 2, 7),
     served(ApiKey::DeleteTopics, 1, 6),
     served(ApiKey::InitProducerId, 0, 4),
+    served(ApiKey::OffsetForLeaderEpoch, 2, 4),
+    served(ApiKey::DescribeConfigs, 1, 4),
+    served(ApiKey::AlterConfigs, 0, 2),
+    served(ApiKey::CreatePartitions, 0, 3),
+    served(ApiKey::IncrementalAlterConfigs, 0, 1),
     served(ApiKey::DescribeCluster, 0, 1),
 ];
 

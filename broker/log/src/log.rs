@@ -37,6 +37,8 @@ pub struct LogConfig {
     pub segment_ms: i64,
     /// max.message.bytes: the largest batch as stored, header included.
     pub max_message_bytes: usize,
+    /// file.delete.delay.ms; `None`: the store's.
+    pub file_delete_delay_ms: Option<i64>,
 }
 
 impl Default for LogConfig {
@@ -47,6 +49,7 @@ impl Default for LogConfig {
             segment_bytes: 1 << 30,
             segment_ms: 604_800_000,
             max_message_bytes: 1_048_588,
+            file_delete_delay_ms: None,
         }
     }
 }
@@ -202,6 +205,23 @@ impl Log {
     /// Leader epoch of this life.
     pub fn leader_epoch(&self) -> i32 {
         self.state.borrow().assigned.epoch
+    }
+
+    /// Where a leader epoch ends, as OffsetForLeaderEpoch answers it: the largest epoch up to `asked` and the offset
+    /// behind its last flushed record; below the oldest known one `asked` itself and the log start; (-1, -1) beyond
+    /// this life's.
+    pub fn epoch_end(&self, asked: i32) -> (i32, i64) {
+        let state = self.state.borrow();
+        let (flushed, current) = (&state.flushed, state.assigned.epoch);
+        if asked < 0 || asked > current {
+            return (-1, -1);
+        }
+        // This life's epoch has an entry with its first append only.
+        if asked == current {
+            return (asked, flushed.end);
+        }
+        let last = flushed.epochs.latest().unwrap_or(-1);
+        flushed.epochs.end_of(asked.min(last), flushed.end).unwrap_or((asked, flushed.log_start))
     }
 
     /// Bytes of all segments, flushed.

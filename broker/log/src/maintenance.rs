@@ -421,6 +421,7 @@ impl Inner {
     pub(crate) async fn remove_gone(self: &Rc<Self>) {
         let logs: Vec<_> = self.logs.borrow().values().cloned().collect();
         for log in logs {
+            let delay = self.delete_delay(&log);
             for segment in log.take_gone() {
                 let file = log.state_mut().files.remove(&segment.base);
                 if let Some(file) = file {
@@ -432,11 +433,18 @@ impl Inner {
                 ] {
                     let from = log.dir.join(&name);
                     let to = log.dir.join(format!("{name}.deleted"));
-                    self.rename_then_remove(from, to, false).await;
+                    self.rename_then_remove(from, to, false, delay).await;
                 }
                 self.count(|c| c.retention_deletes += 1);
             }
         }
+    }
+
+    /// How long files of this log stay once they are deleted.
+    pub(crate) fn delete_delay(&self, log: &Log) -> Duration {
+        let own =
+            log.config().file_delete_delay_ms.map(|ms| Duration::from_millis(ms.unsigned_abs()));
+        own.unwrap_or(self.options.delete_delay)
     }
 
     /// Renames, and unlinks after the delay. What stands in the way is logged: a leftover costs room and nothing else.
@@ -445,6 +453,7 @@ impl Inner {
         from: std::path::PathBuf,
         to: std::path::PathBuf,
         directory: bool,
+        delay: Duration,
     ) -> bool {
         let disk = self.rt.disk();
         match disk.rename(&from, &to).await {
@@ -457,7 +466,7 @@ impl Inner {
         }
         let inner = Rc::clone(self);
         let task = self.rt.spawn(Class::Background, async move {
-            inner.rt.sleep(inner.options.delete_delay).await;
+            inner.rt.sleep(delay).await;
             let disk = inner.rt.disk();
             let removed = if directory {
                 disk.remove_dir_all(&to).await
@@ -475,7 +484,8 @@ impl Inner {
     }
 
     /// Renames the directories of deleted partitions. Until a rename is durable its record stays in the checkpoints.
-    pub(crate) async fn finish_deletions(self: &Rc<Self>) {
+    /// `delay` is that of the topic that is deleted now; what an earlier life left has the store's.
+    pub(crate) async fn finish_deletions(self: &Rc<Self>, delay: Option<Duration>) {
         let pending = self.deletions.borrow().clone();
         if pending.is_empty() {
             return;
@@ -494,7 +504,12 @@ impl Inner {
             let topic = d.directory.rsplit_once('-').map_or("", |(topic, _)| topic);
             if !ours
                 || self
-                    .rename_then_remove(from, deleted_dir(dir, topic, d.partition.id), true)
+                    .rename_then_remove(
+                        from,
+                        deleted_dir(dir, topic, d.partition.id),
+                        true,
+                        delay.unwrap_or(self.options.delete_delay),
+                    )
                     .await
             {
                 done.push(d);

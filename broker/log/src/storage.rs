@@ -11,7 +11,7 @@ use rillway_io::{Disk, FileLock, Runtime};
 use crate::checkpoint::{begin_record, end_record, put_deletion};
 use crate::directory::{CurrentFile, RingLine, StorageFile, read_optional, replace_file};
 use crate::error::{Error, Result};
-use crate::ids::{Generation, RingId, Sequence};
+use crate::ids::{Generation, PartitionId, RingId, Sequence, TopicId};
 use crate::recovery::{Recovered, RecoveredPartition};
 use crate::rings::{CheckpointBody, checkpoint_path, create_ring, ring_path};
 use crate::store::{Store, StoreOptions};
@@ -94,7 +94,14 @@ impl Storage {
         if current.rings.len() != options.rings {
             let to = options.rings;
             match change_rings(rt, options, store, &current).await {
-                Ok(changed) => current = changed,
+                Ok(changed) => {
+                    tracing::info!(
+                        rings = to,
+                        before = current.rings.len(),
+                        "the number of cores has changed: partitions are shared out anew, as few as possible move"
+                    );
+                    current = changed;
+                }
                 // Without room for new rings, cores adopt the old ones.
                 Err(Error::NoSpace { path, what }) => tracing::warn!(
                     "{}: no room to go from {} rings to {to} ({what}); the old ones stay",
@@ -271,27 +278,109 @@ async fn make_rings(rt: &Runtime, rings: &[RingRef], merged: Recovered) -> Resul
     Ok(())
 }
 
-/// Which ring gets which partition: it stays where it is if that place still exists, up to an even share; the rest
-/// goes to the emptiest. The metadata log is always the first ring's.
 fn share_out(
-    partitions: BTreeMap<crate::PartitionId, (usize, RecoveredPartition)>,
+    partitions: BTreeMap<PartitionId, (usize, RecoveredPartition)>,
     rings: usize,
 ) -> Vec<Vec<RecoveredPartition>> {
-    let even = partitions.len().div_ceil(rings);
+    let from: Vec<(PartitionId, usize)> =
+        partitions.iter().map(|(id, (from, _))| (*id, *from)).collect();
     let mut shares: Vec<Vec<RecoveredPartition>> = (0..rings).map(|_| Vec::new()).collect();
-    let mut homeless = Vec::new();
-    for (id, (from, p)) in partitions {
-        if id.topic == crate::TopicId::METADATA {
-            shares[0].push(p);
-        } else if from < rings && shares[from].len() < even {
-            shares[from].push(p);
-        } else {
-            homeless.push(p);
-        }
-    }
-    for p in homeless {
-        let emptiest = shares.iter_mut().min_by_key(|s| s.len()).expect("there is a ring");
-        emptiest.push(p);
+    for ((_, p), ring) in partitions.into_values().zip(places(&from, rings)) {
+        shares[ring].push(p);
     }
     shares
+}
+
+/// Which ring gets which partition, given where each was. It stays if that ring still exists, up to an even share of
+/// all partitions and of its topic's; the rest goes where its topic has the fewest, and of those to the emptiest. The
+/// metadata log is always the first ring's.
+fn places(from: &[(PartitionId, usize)], rings: usize) -> Vec<usize> {
+    let even = from.len().div_ceil(rings);
+    let mut sizes: BTreeMap<TopicId, usize> = BTreeMap::new();
+    for (id, _) in from {
+        *sizes.entry(id.topic).or_default() += 1;
+    }
+    let mut all = vec![0; rings];
+    let mut of_topic: BTreeMap<(TopicId, usize), usize> = BTreeMap::new();
+    let mut out: Vec<Option<usize>> = Vec::new();
+    for (id, ring) in from {
+        let ring = if id.topic == TopicId::METADATA { 0 } else { *ring };
+        let topic_even = sizes[&id.topic].div_ceil(rings);
+        let held = of_topic.get(&(id.topic, ring)).copied().unwrap_or(0);
+        let stays =
+            id.topic == TopicId::METADATA || ring < rings && all[ring] < even && held < topic_even;
+        if stays {
+            all[ring] += 1;
+            of_topic.insert((id.topic, ring), held + 1);
+        }
+        out.push(stays.then_some(ring));
+    }
+    let homeless = out.iter_mut().zip(from).filter(|(ring, _)| ring.is_none());
+    for (slot, (id, _)) in homeless {
+        let load =
+            |ring: &usize| (of_topic.get(&(id.topic, *ring)).copied().unwrap_or(0), all[*ring]);
+        let ring = (0..rings).min_by_key(load).expect("there is a ring");
+        all[ring] += 1;
+        *of_topic.entry((id.topic, ring)).or_default() += 1;
+        *slot = Some(ring);
+    }
+    out.into_iter().map(|ring| ring.expect("every partition has a place")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn of(topic: u8, index: u32) -> PartitionId {
+        PartitionId { topic: TopicId([topic; 16]), index }
+    }
+
+    #[test]
+    fn a_second_core_takes_half_of_every_topic() {
+        let from: Vec<_> = (1..=3).flat_map(|t| (0..4).map(move |i| (of(t, i), 0))).collect();
+        let places = places(&from, 2);
+        for topic in 0..3 {
+            assert_eq!(places[4 * topic..4 * topic + 4].iter().sum::<usize>(), 2, "{places:?}");
+        }
+    }
+
+    #[test]
+    fn topics_of_one_partition_are_shared_out_too() {
+        let from: Vec<_> = (1..=10).map(|t| (of(t, 0), 0)).collect();
+        assert_eq!(places(&from, 2).iter().sum::<usize>(), 5);
+    }
+
+    proptest! {
+        #[test]
+        fn every_topic_is_even_and_the_metadata_is_the_first_rings(
+            topics in prop::collection::vec((1u32..12, any::<u64>()), 0..12),
+            (before, rings) in (1usize..6, 1usize..6),
+        ) {
+            let mut from = vec![(PartitionId { topic: TopicId::METADATA, index: 0 }, 0)];
+            for (t, (partitions, seed)) in topics.iter().enumerate() {
+                for i in 0..*partitions {
+                    from.push((of(t as u8 + 1, i), (seed >> i) as usize % before));
+                }
+            }
+            let places = places(&from, rings);
+            prop_assert_eq!(places[0], 0);
+            for (t, (partitions, _)) in topics.iter().enumerate() {
+                let mut held = vec![0usize; rings];
+                for ((id, _), ring) in from.iter().zip(&places) {
+                    if *id == of(t as u8 + 1, id.index) {
+                        held[*ring] += 1;
+                    }
+                }
+                prop_assert!(held.iter().all(|h| *h <= (*partitions as usize).div_ceil(rings)), "{held:?}");
+            }
+        }
+
+        #[test]
+        fn nothing_moves_when_everything_is_even_already(partitions in 1u32..20, rings in 1usize..6) {
+            let from: Vec<_> = (0..partitions).map(|i| (of(1, i), i as usize % rings)).collect();
+            let stay: Vec<_> = from.iter().map(|(_, ring)| *ring).collect();
+            prop_assert_eq!(places(&from, rings), stay);
+        }
+    }
 }

@@ -164,7 +164,7 @@ impl Store {
         if inner.has_room(0) {
             inner.commit_mark().await?;
         }
-        inner.finish_deletions().await;
+        inner.finish_deletions(None).await;
         let upkeep = rt.spawn(Class::Background, Rc::clone(inner).upkeep_loop());
         inner.tasks.borrow_mut().extend([committer, upkeep]);
         store.sweep();
@@ -316,7 +316,7 @@ impl Store {
         self.inner.reserve(Room::entry(entry.encoded_len())).await?;
         self.inner.push(&entry, Effect::Delete(Rc::clone(&log))).wait().await?;
         log.close_files().await;
-        self.inner.finish_deletions().await;
+        self.inner.finish_deletions(Some(self.inner.delete_delay(&log))).await;
         Ok(true)
     }
 

@@ -27,6 +27,9 @@ pub struct Topic {
     pub state: TopicState,
     /// Settings that were given, under Kafka's names. What is absent has the broker's default.
     pub configs: BTreeMap<String, String>,
+    /// It is growing to so many partitions; those beyond `partitions` may have no state in a ring yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub growing: Option<u32>,
 }
 
 /// Everything, at one version.
@@ -71,5 +74,35 @@ mod id {
             *b = u8::from_str_radix(&text[2 * i..2 * i + 2], 16).map_err(D::Error::custom)?;
         }
         Ok(TopicId(out))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn topic() -> Topic {
+        Topic {
+            name: "t".to_owned(),
+            id: TopicId([7; 16]),
+            partitions: 3,
+            state: TopicState::Created,
+            configs: BTreeMap::from([("retention.ms".to_owned(), "5".to_owned())]),
+            growing: None,
+        }
+    }
+
+    #[test]
+    fn records_from_before_topics_could_grow_are_read_and_written_as_they_were() {
+        let old = r#"{"name":"t","id":"07070707070707070707070707070707","partitions":3,"state":"created","configs":{"retention.ms":"5"}}"#;
+        assert_eq!(serde_json::from_str::<Topic>(old).unwrap(), topic());
+        assert_eq!(serde_json::to_string(&topic()).unwrap(), old);
+    }
+
+    #[test]
+    fn a_topic_that_grows_reads_back() {
+        let growing = Topic { growing: Some(9), ..topic() };
+        let text = serde_json::to_string(&growing).unwrap();
+        assert_eq!(serde_json::from_str::<Topic>(&text).unwrap(), growing);
     }
 }

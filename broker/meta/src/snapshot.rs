@@ -51,7 +51,16 @@ mod tests {
 
     #[test]
     fn a_snapshot_reads_back_as_it_was_written_and_damage_is_refused() {
-        let image = Image { version: 7, topics: BTreeMap::new() };
+        let topic = Topic {
+            name: "t".to_owned(),
+            id: rillway_log::TopicId([7; 16]),
+            partitions: 3,
+            state: crate::image::TopicState::Created,
+            configs: BTreeMap::from([("retention.ms".to_owned(), "5".to_owned())]),
+            growing: Some(4),
+        };
+        let topics = BTreeMap::from([("t".to_owned(), Arc::new(topic))]);
+        let image = Image { version: 7, topics };
         let good = encode(&image);
         assert_eq!(decode(Path::new("s"), &good).unwrap(), image);
         for at in 0..good.len() {

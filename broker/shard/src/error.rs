@@ -76,6 +76,8 @@ pub enum TopicError {
     Collides { name: String, other: String },
     #[error("number of partitions was {got}, must be 1 to {limit}")]
     InvalidPartitions { got: i32, limit: u32 },
+    #[error("{0}")]
+    CannotGrow(String),
     #[error("replication factor {got}, but there is 1 broker")]
     InvalidReplicationFactor { got: i16 },
     #[error("{0}")]

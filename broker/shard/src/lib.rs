@@ -2,7 +2,7 @@
 //!
 //! Only this crate knows how many cores there are. Reading order: `view` (what exists and who owns it), `mesh` (how a
 //! request reaches another core), `shard`, then what a client can ask of partitions: `produce`, `fetch`, `offsets`;
-//! and of the cluster: `topics`, which runs on core 0, the controller.
+//! and of the cluster: `topics`, `grow` and `alter`, which run on core 0, the controller.
 //!
 //! Absent on purpose: Kafka's wire format and its versions, sockets, files.
 
@@ -19,12 +19,18 @@ mod offsets;
 mod partition;
 mod produce;
 
+mod alter;
+mod grow;
 mod producer_ids;
 mod topics;
 
-pub use config::{Defaults, TOPIC_CONFIGS, TopicConfig, TopicSettings};
+pub use config::{
+    ConfigChange, ConfigOperation, ConfigType, Defaults, TOPIC_CONFIGS, TopicAlteration,
+    TopicConfig, TopicSettings, topic_config_document,
+};
 pub use error::{PartitionError, TopicError};
 pub use fetch::{FetchPartition, FetchSpec, FetchedPartition};
+pub use grow::Growth;
 pub use mesh::{Mesh, Port, mesh};
 pub use offsets::{OffsetAnswer, OffsetQuery};
 pub use produce::{Produced, Producing};

@@ -69,3 +69,32 @@ impl Shard {
         })
     }
 }
+
+impl Shard {
+    /// OffsetForLeaderEpoch (KIP-101, KIP-320): the largest epoch up to `asked`, and the offset behind its last record;
+    /// (-1, -1) when `asked` is in the future. `current` is what the reader believes the epoch to be; negative: nothing.
+    pub async fn epoch_end(
+        &self,
+        id: PartitionId,
+        current: i32,
+        asked: i32,
+    ) -> Result<(i32, i64), PartitionError> {
+        let core = self.owner_of(id)?;
+        if core == self.core() {
+            return self.own_epoch_end(id, current, asked);
+        }
+        let call = move |shard: Shard| async move { shard.own_epoch_end(id, current, asked) };
+        self.inner.mesh.call(core, call).await.unwrap_or(Err(PartitionError::Stopping))
+    }
+
+    fn own_epoch_end(
+        &self,
+        id: PartitionId,
+        current: i32,
+        asked: i32,
+    ) -> Result<(i32, i64), PartitionError> {
+        let log = self.own(id)?;
+        check_epoch(&log, current)?;
+        Ok(log.epoch_end(asked))
+    }
+}

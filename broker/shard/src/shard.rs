@@ -68,6 +68,8 @@ pub(crate) struct Inner {
     /// Waits for new records end: the node is stopping.
     pub(crate) stopping: Cell<bool>,
     pub(crate) stop_waits: Notify,
+    /// Retention is due now: settings have changed.
+    pub(crate) retention_due: Notify,
     pub(crate) tasks: RefCell<Vec<Task<()>>>,
 }
 
@@ -129,7 +131,9 @@ impl Shard {
         let shard = self.clone();
         let task = self.inner.rt.spawn(Class::Background, async move {
             loop {
-                shard.inner.rt.sleep(shard.inner.options.retention_check_interval).await;
+                let due = shard.inner.retention_due.notified();
+                let interval = shard.inner.options.retention_check_interval;
+                let _ = shard.inner.rt.timeout(interval, due).await;
                 if let Err(e) = shard.inner.store.enforce_retention().await {
                     tracing::warn!("retention: {e}");
                 }

@@ -59,6 +59,7 @@ pub async fn start(rt: &Runtime, start: Start) -> Result<(Shard, Option<Storage>
             producer_ids_turn: Semaphore::new(1),
             stopping: Cell::new(false),
             stop_waits: rillway_io::Notify::new(),
+            retention_due: Notify::new(),
             tasks: RefCell::new(Vec::new()),
         }),
     };
@@ -110,26 +111,27 @@ impl Shard {
         *self.inner.controller.borrow_mut() = Some(Rc::clone(&meta));
         self.publish(meta.image()).await;
         for topic in meta.image().topics.values().cloned().collect::<Vec<_>>() {
-            let settings = match self.inner.options.defaults.with(&topic.configs) {
-                Ok(settings) => settings,
-                Err(what) => {
-                    tracing::error!(
-                        topic = topic.name,
-                        "{what}; its other settings and the defaults are used"
-                    );
-                    self.inner.options.defaults
-                }
-            };
+            let (settings, wrong) = self.inner.options.defaults.with_known(&topic.configs);
+            if let Some(what) = wrong {
+                tracing::error!(
+                    topic = topic.name,
+                    "{what}; its other settings and the defaults are used"
+                );
+            }
             match topic.state {
-                TopicState::Created => {}
+                TopicState::Created => {
+                    self.finish_growth(&topic, settings).await.map_err(|e| failed(&e))?;
+                }
                 TopicState::Creating => {
-                    self.make_partitions(&topic, settings).await.map_err(|e| failed(&e))?;
+                    self.make_partitions(&topic, topic.partitions, settings)
+                        .await
+                        .map_err(|e| failed(&e))?;
                     let created =
                         rillway_meta::Topic { state: TopicState::Created, ..(*topic).clone() };
                     meta.put(&created, Some(&topic)).await.map_err(|e| failed(&e))?;
                 }
                 TopicState::Deleting => {
-                    self.drop_partitions(&topic).await.map_err(|e| failed(&e))?;
+                    self.drop_partitions(&topic, 0).await.map_err(|e| failed(&e))?;
                     meta.remove(&topic.name, &topic).await.map_err(|e| failed(&e))?;
                 }
             }
@@ -144,7 +146,7 @@ impl Shard {
     }
 
     /// Gives every log of a topic its settings.
-    async fn configure(&self, topic: TopicId, settings: crate::config::TopicSettings) {
+    pub(crate) async fn configure(&self, topic: TopicId, settings: crate::config::TopicSettings) {
         for core in 0..self.cores() {
             let configured = self.on(core, move |shard: Shard| async move {
                 for log in

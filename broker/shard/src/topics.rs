@@ -11,7 +11,7 @@ use rillway_log::{PartitionId, TopicId};
 use rillway_meta::{Embedded, Image, Topic, TopicState};
 use rillway_wire::TopicName;
 
-use crate::config::{TOPIC_CONFIGS, TopicSettings};
+use crate::config::TopicSettings;
 use crate::error::{PartitionError, TopicError};
 use crate::shard::{CONTROLLER, Shard};
 use crate::view::{Owner, View};
@@ -32,15 +32,9 @@ pub struct NewTopic {
 pub struct CreatedTopic {
     pub id: TopicId,
     pub partitions: u32,
-    /// Effective settings: key, value, and whether it was given.
-    pub configs: Vec<(&'static str, String, bool)>,
-}
-
-fn effective(
-    settings: &TopicSettings,
-    given: &BTreeMap<String, String>,
-) -> Vec<(&'static str, String, bool)> {
-    TOPIC_CONFIGS.iter().map(|c| (c.name, c.value(settings), given.contains_key(c.name))).collect()
+    /// What was given.
+    pub configs: BTreeMap<String, String>,
+    pub settings: TopicSettings,
 }
 
 impl Shard {
@@ -67,7 +61,7 @@ impl Shard {
         self.inner.mesh.call(CONTROLLER, asked).await.unwrap_or_else(stopping)
     }
 
-    fn controller(&self) -> Rc<Embedded> {
+    pub(crate) fn controller(&self) -> Rc<Embedded> {
         Rc::clone(self.inner.controller.borrow().as_ref().expect("core 0 is the controller"))
     }
 
@@ -85,14 +79,14 @@ impl Shard {
             partitions,
             state: TopicState::Creating,
             configs: new.configs.clone(),
+            growing: None,
         };
-        let created =
-            CreatedTopic { id: topic.id, partitions, configs: effective(&settings, &new.configs) };
+        let created = CreatedTopic { id: topic.id, partitions, configs: new.configs, settings };
         if validate_only {
             return Ok(created);
         }
         meta.put(&topic, None).await?;
-        let made = match self.make_partitions(&topic, settings).await {
+        let made = match self.make_partitions(&topic, partitions, settings).await {
             Ok(()) => {
                 let creating = topic.clone();
                 topic.state = TopicState::Created;
@@ -110,7 +104,7 @@ impl Shard {
 
     async fn take_back(&self, meta: &Embedded, topic: &Topic) {
         let undone = async {
-            self.drop_partitions(topic).await?;
+            self.drop_partitions(topic, 0).await?;
             meta.remove(&topic.name, topic).await.map_err(TopicError::from)
         };
         if let Err(e) = undone.await {
@@ -153,25 +147,33 @@ impl Shard {
         if new.assigned_partitions.is_none() && ![-1, 1].contains(&new.replication_factor) {
             return Err(TopicError::InvalidReplicationFactor { got: new.replication_factor });
         }
-        let settings = options.defaults.with(&new.configs).map_err(TopicError::InvalidConfig)?;
-        Ok((partitions, settings))
+        Ok((partitions, self.check_configs(&new.configs)?))
     }
 
-    /// Makes every partition of a topic that does not exist yet, each on the core that has the fewest.
+    /// Makes every partition of a topic below `end` that does not exist yet, each on a core that has the fewest
+    /// of its topic, and of those the fewest in all.
     pub(crate) async fn make_partitions(
         &self,
         topic: &Topic,
+        end: u32,
         settings: TopicSettings,
     ) -> Result<(), TopicError> {
         let mut counts = self.partitions_per_core().await?;
         let known = self.view();
-        for index in 0..topic.partitions {
+        let mut of_topic = vec![0; counts.len()];
+        for owner in known.owners().get(&topic.id).into_iter().flatten().flatten() {
+            of_topic[owner.core] += 1;
+        }
+        for index in 0..end {
             let id = PartitionId { topic: topic.id, index };
             if known.owner(id).is_some() {
                 continue;
             }
-            let core = (0..counts.len()).min_by_key(|core| counts[*core]).expect("there is a core");
+            // A topic is spread before the whole is: its partitions are what one load is shared over.
+            let load = |core: &usize| (of_topic[*core], counts[*core]);
+            let core = (0..counts.len()).min_by_key(load).expect("there is a core");
             counts[core] += 1;
+            of_topic[core] += 1;
             let name = topic.name.clone();
             let made = move |shard: Shard| async move {
                 let made = shard.inner.store.create(id, &name, settings.log).await;
@@ -192,11 +194,14 @@ impl Shard {
         Ok(counts)
     }
 
-    pub(crate) async fn drop_partitions(&self, topic: &Topic) -> Result<(), TopicError> {
+    /// Deletes the partitions of a topic from number `from` on.
+    pub(crate) async fn drop_partitions(&self, topic: &Topic, from: u32) -> Result<(), TopicError> {
         for core in 0..self.cores() {
             let id = topic.id;
             let dropped = move |shard: Shard| async move {
-                for log in shard.inner.store.logs().into_iter().filter(|log| log.id().topic == id) {
+                let dropped =
+                    |log: &Rc<rillway_log::Log>| log.id().topic == id && log.id().index >= from;
+                for log in shard.inner.store.logs().into_iter().filter(dropped) {
                     shard.inner.store.delete(log.id()).await?;
                 }
                 Ok::<(), rillway_log::Error>(())
@@ -219,7 +224,7 @@ impl Shard {
         meta.put(&deleting, Some(&topic)).await?;
         // Nobody is to find it while its partitions go.
         self.publish(meta.image()).await;
-        self.drop_partitions(&deleting).await?;
+        self.drop_partitions(&deleting, 0).await?;
         meta.remove(&name, &deleting).await?;
         self.publish(meta.image()).await;
         Ok(topic.id)
@@ -229,7 +234,8 @@ impl Shard {
     pub(crate) async fn publish(&self, image: Arc<Image>) {
         let mut owners: BTreeMap<TopicId, Vec<Option<Owner>>> = BTreeMap::new();
         for topic in image.topics.values() {
-            owners.insert(topic.id, vec![None; topic.partitions as usize]);
+            let all = topic.partitions.max(topic.growing.unwrap_or(0));
+            owners.insert(topic.id, vec![None; all as usize]);
         }
         for core in 0..self.cores() {
             let owned = self.on(core, |shard: Shard| async move {
@@ -245,7 +251,10 @@ impl Shard {
                 }
             }
         }
-        let view = Arc::new(View::new(image, owners));
+        let defaults = self.inner.options.defaults;
+        let settings =
+            image.topics.values().map(|t| (t.id, defaults.with_known(&t.configs).0)).collect();
+        let view = Arc::new(View::new(image, owners, settings));
         for core in 0..self.cores() {
             let view = Arc::clone(&view);
             // A core that is stopping needs no view.
@@ -271,6 +280,6 @@ impl Shard {
     }
 }
 
-fn stopping<T>() -> Result<T, TopicError> {
+pub(crate) fn stopping<T>() -> Result<T, TopicError> {
     Err(TopicError::Failed("the broker is stopping".to_owned()))
 }

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use rillway_log::{PartitionId, TopicId};
 use rillway_meta::{Image, Topic};
 
+use crate::config::TopicSettings;
+
 /// Where a partition is led.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {
@@ -19,11 +21,21 @@ pub struct Owner {
 pub struct View {
     pub image: Arc<Image>,
     owners: BTreeMap<TopicId, Vec<Option<Owner>>>,
+    settings: BTreeMap<TopicId, TopicSettings>,
 }
 
 impl View {
-    pub(crate) fn new(image: Arc<Image>, owners: BTreeMap<TopicId, Vec<Option<Owner>>>) -> View {
-        View { image, owners }
+    pub(crate) fn new(
+        image: Arc<Image>,
+        owners: BTreeMap<TopicId, Vec<Option<Owner>>>,
+        settings: BTreeMap<TopicId, TopicSettings>,
+    ) -> View {
+        View { image, owners, settings }
+    }
+
+    /// Effective settings of a topic; the built-in ones if there is none.
+    pub fn settings(&self, topic: TopicId) -> TopicSettings {
+        self.settings.get(&topic).copied().unwrap_or_default()
     }
 
     /// A topic that clients may see.

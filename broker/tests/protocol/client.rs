@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
-use rillway::node::{NodeOptions, Shared, start_core};
-use rillway_io::sim::World;
+use rillway::node::{ListenOptions, NodeOptions, Shared, start_core};
+use rillway_io::sim::{NodeHandle, World};
 use rillway_io::{Conn, IoList, Notify, Runtime};
 use rillway_log::{RING_BYTES_MIN, StorageOptions};
 use rillway_wire::api::{create_topics, fetch, metadata, produce};
@@ -20,7 +20,9 @@ pub(crate) const PORT: u16 = 9092;
 /// Settings that a scenario may change.
 pub(crate) fn options(cores: usize) -> NodeOptions {
     let mut options = NodeOptions {
-        listen: SocketAddr::from(([0, 0, 0, 0], PORT)),
+        listeners: vec![ListenOptions::at(SocketAddr::from(([0, 0, 0, 0], PORT)))],
+        nodes: None,
+        configs: Default::default(),
         broker_id: 1,
         storage: StorageOptions {
             dir: PathBuf::from("/data"),
@@ -86,14 +88,21 @@ where
     F: FnOnce(Runtime, Stop) -> Fut + 'static,
     Fut: Future<Output = ()> + 'static,
 {
-    let stop = Stop::default();
-    let told = stop.clone();
     let world = World::new(7);
+    let stop = Stop::default();
+    let _node = serve(&world, &options, &stop);
+    let rt = world.client("client");
+    world.block_on(script(rt, stop));
+}
+
+/// Starts a broker and waits until it serves.
+fn serve(world: &World, options: &NodeOptions, stop: &Stop) -> NodeHandle<()> {
+    let (options, told) = (options.clone(), stop.clone());
     let cores = options.storage.rings;
     let parts = Shared::new(cores);
     let ready = Rc::new(Cell::new(0));
     let serving = Rc::clone(&ready);
-    let _node = world.start_node::<(), _, _>("broker", cores, move |rt| {
+    let node = world.start_node::<(), _, _>("broker", cores, move |rt| {
         let (parts, options, serving) =
             (parts.take(rt.core()), options.clone(), Rc::clone(&serving));
         let stop = told.clone();
@@ -106,8 +115,41 @@ where
         }
     });
     world.run_until(|| ready.get() == cores, Duration::from_secs(60)).expect("the broker serves");
-    let rt = world.client("client");
-    world.block_on(script(rt, stop));
+    node
+}
+
+/// How a life ends.
+pub(crate) enum End {
+    Stop,
+    PowerCut,
+}
+
+/// One data directory, and the lives of a broker on it.
+pub(crate) struct Lives(World);
+
+impl Lives {
+    pub(crate) fn new() -> Lives {
+        Lives(World::new(7))
+    }
+
+    /// One life with a script in it.
+    pub(crate) fn live<F, Fut>(&self, options: &NodeOptions, end: End, script: F)
+    where
+        F: FnOnce(Runtime) -> Fut,
+        Fut: Future<Output = ()> + 'static,
+    {
+        let stop = Stop::default();
+        let node = serve(&self.0, options, &stop);
+        self.0.block_on(script(self.0.client("client")));
+        match end {
+            End::Stop => {
+                stop.now();
+                let ended = || node.is_finished();
+                self.0.run_until(ended, Duration::from_secs(60)).expect("stops");
+            }
+            End::PowerCut => self.0.power_cut("broker"),
+        }
+    }
 }
 
 /// One connection.

@@ -3,10 +3,14 @@
 
 mod client;
 
+mod configs;
 mod connections;
+mod doors;
+mod epochs;
 mod fetch;
 mod metadata;
 mod offsets;
+mod partitions;
 mod produce;
 mod topics;
 mod versions;

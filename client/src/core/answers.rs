@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rillway_wire::api::{
-    create_topics, delete_topics, fetch, init_producer_id, list_offsets, metadata, produce,
+    create_partitions, create_topics, delete_topics, describe_configs, fetch,
+    incremental_alter_configs, init_producer_id, list_offsets, metadata, produce,
 };
 use rillway_wire::{ApiKey, ErrorCode, Message};
 
@@ -180,6 +181,19 @@ impl Core {
             Call::DeleteTopic(_) => {
                 let answer: delete_topics::Response<'_> = self.decode(link, answer)?;
                 self.calls.deleted(id, &answer, retry_at);
+                self.metadata.refresh();
+            }
+            Call::DescribeTopic(_) => {
+                let answer: describe_configs::Response<'_> = self.decode(link, answer)?;
+                self.calls.described(id, &answer, retry_at);
+            }
+            Call::AlterTopic { .. } => {
+                let answer: incremental_alter_configs::Response<'_> = self.decode(link, answer)?;
+                self.calls.altered(id, &answer, retry_at);
+            }
+            Call::GrowTopic { .. } => {
+                let answer: create_partitions::Response<'_> = self.decode(link, answer)?;
+                self.calls.grown(id, &answer, retry_at);
                 self.metadata.refresh();
             }
             Call::ListOffsets { .. } => {

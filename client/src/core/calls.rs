@@ -1,11 +1,14 @@
 //! Questions with one answer: topics, and where a log starts and ends. Retried until they are answered or too old.
 //!
-//! ListOffsets goes to the leader of each partition, creation and deletion to the controller, the rest to anybody.
+//! ListOffsets goes to the leader of each partition, what changes a topic to the controller, the rest to anybody.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use rillway_wire::api::{create_topics, delete_topics, list_offsets, metadata};
+use rillway_wire::api::{
+    create_partitions, create_topics, delete_topics, describe_configs, incremental_alter_configs,
+    list_offsets, metadata,
+};
 use rillway_wire::{ApiKey, Array, ErrorCode, Uuid};
 
 use super::TopicPartition;
@@ -18,6 +21,18 @@ pub enum Call {
     Topics(Option<Vec<String>>),
     CreateTopic(NewTopic),
     DeleteTopic(String),
+    /// The settings of a topic.
+    DescribeTopic(String),
+    /// Sets settings of a topic, or with `None` goes back to the default.
+    AlterTopic {
+        topic: String,
+        changes: Vec<(String, Option<String>)>,
+    },
+    /// More partitions: so many in all.
+    GrowTopic {
+        topic: String,
+        count: i32,
+    },
     /// The offset of each partition at a time in milliseconds, or at [`list_offsets::EARLIEST`] or
     /// [`list_offsets::LATEST`].
     ListOffsets {
@@ -41,10 +56,30 @@ pub struct NewTopic {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallAnswer {
     Topics(Vec<TopicInfo>),
-    Created,
+    Created(CreatedTopic),
     Deleted,
+    Configs(Vec<ConfigInfo>),
+    Altered,
+    Grown,
     /// In the order of the question. -1: no record is that young.
     Offsets(Vec<(TopicPartition, i64)>),
+}
+
+/// A topic that was created. -1: the broker did not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CreatedTopic {
+    pub partitions: i32,
+    pub replication_factor: i16,
+}
+
+/// A setting of a topic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigInfo {
+    pub name: String,
+    /// `None`: it is secret.
+    pub value: Option<String>,
+    /// One of the `SOURCE_` constants of [`describe_configs`].
+    pub source: i8,
 }
 
 /// What the cluster says of a topic.
@@ -109,7 +144,12 @@ impl Calls {
             Call::ListOffsets { partitions, .. } => {
                 partitions.iter().map(|at| (at.clone(), Offset::Unknown)).collect()
             }
-            Call::Topics(_) | Call::CreateTopic(_) | Call::DeleteTopic(_) => BTreeMap::new(),
+            Call::Topics(_)
+            | Call::CreateTopic(_)
+            | Call::DeleteTopic(_)
+            | Call::DescribeTopic(_)
+            | Call::AlterTopic { .. }
+            | Call::GrowTopic { .. } => BTreeMap::new(),
         };
         let pending =
             Pending { call, deadline, not_before: Duration::ZERO, asked: 0, offsets, last: None };
@@ -215,7 +255,53 @@ impl Calls {
         retry_at: Duration,
     ) {
         let outcome = answer.topics.first().map(|t| (t.error_code, t.error_message));
-        self.topic_changed(id, ApiKey::CreateTopics, outcome, CallAnswer::Created, retry_at);
+        let created =
+            answer.topics.first().map_or((-1, -1), |t| (t.num_partitions, t.replication_factor));
+        let created = CreatedTopic { partitions: created.0, replication_factor: created.1 };
+        let created = CallAnswer::Created(created);
+        self.topic_changed(id, ApiKey::CreateTopics, outcome, created, retry_at);
+    }
+
+    /// The answer to DescribeConfigs.
+    pub(super) fn described(
+        &mut self,
+        id: CallId,
+        answer: &describe_configs::Response<'_>,
+        retry_at: Duration,
+    ) {
+        let first = answer.results.first();
+        let outcome = first.as_ref().map(|r| (r.error_code, r.error_message));
+        let config = |c: describe_configs::Config<'_>| ConfigInfo {
+            name: c.name.to_string(),
+            value: c.value.map(str::to_string),
+            source: c.config_source,
+        };
+        let configs = first.iter().flat_map(|r| r.configs.iter().map(config)).collect();
+        let configs = CallAnswer::Configs(configs);
+        self.topic_changed(id, ApiKey::DescribeConfigs, outcome, configs, retry_at);
+    }
+
+    /// The answer to IncrementalAlterConfigs.
+    pub(super) fn altered(
+        &mut self,
+        id: CallId,
+        answer: &incremental_alter_configs::Response<'_>,
+        retry_at: Duration,
+    ) {
+        let outcome = answer.responses.first().map(|r| (r.error_code, r.error_message));
+        let api = ApiKey::IncrementalAlterConfigs;
+        self.topic_changed(id, api, outcome, CallAnswer::Altered, retry_at);
+    }
+
+    /// The answer to CreatePartitions.
+    pub(super) fn grown(
+        &mut self,
+        id: CallId,
+        answer: &create_partitions::Response<'_>,
+        retry_at: Duration,
+    ) {
+        let outcome = answer.results.first().map(|r| (r.error_code, r.error_message));
+        self.topic_changed(id, ApiKey::CreatePartitions, outcome, CallAnswer::Grown, retry_at);
     }
 
     /// The answer to DeleteTopics.
@@ -321,7 +407,12 @@ impl Calls {
 impl Pending {
     fn has_question(&self) -> bool {
         match &self.call {
-            Call::Topics(_) | Call::CreateTopic(_) | Call::DeleteTopic(_) => self.asked == 0,
+            Call::Topics(_)
+            | Call::CreateTopic(_)
+            | Call::DeleteTopic(_)
+            | Call::DescribeTopic(_)
+            | Call::AlterTopic { .. }
+            | Call::GrowTopic { .. } => self.asked == 0,
             Call::ListOffsets { .. } => self.unknown().next().is_some(),
         }
     }
@@ -346,6 +437,11 @@ impl Call {
             Self::Topics(Some(names)) => format!("looking up topic {}", names.join(", ")),
             Self::CreateTopic(topic) => format!("creating topic {}", topic.name),
             Self::DeleteTopic(name) => format!("deleting topic {name}"),
+            Self::DescribeTopic(name) => format!("asking for the settings of topic {name}"),
+            Self::AlterTopic { topic, .. } => format!("altering topic {topic}"),
+            Self::GrowTopic { topic, count } => {
+                format!("adding partitions to topic {topic}, up to {count}")
+            }
             Self::ListOffsets { partitions, .. } => match partitions.first() {
                 Some(first) => format!("asking for offsets of {}", first.topic),
                 None => "asking for offsets".to_string(),
@@ -392,5 +488,69 @@ fn topic_info(topic: metadata::Topic<'_>) -> TopicInfo {
         error: topic.error_code,
         internal: topic.is_internal,
         partitions,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LATER: Duration = Duration::from_secs(1);
+
+    fn described(code: ErrorCode) -> describe_configs::Response<'static> {
+        let config = describe_configs::Config {
+            name: "retention.ms",
+            value: Some("5"),
+            config_source: describe_configs::SOURCE_TOPIC,
+            ..Default::default()
+        };
+        let result = describe_configs::ResourceResponse {
+            error_code: code,
+            configs: vec![config].into(),
+            ..Default::default()
+        };
+        describe_configs::Response { results: vec![result].into(), ..Default::default() }
+    }
+
+    #[test]
+    fn settings_are_told_once_and_an_error_that_stays_ends_the_question() {
+        let mut calls = Calls::default();
+        let ask = |calls: &mut Calls| calls.add(Call::DescribeTopic("t".to_string()), LATER * 60);
+        let id = ask(&mut calls);
+        calls.described(id, &described(ErrorCode::None), LATER);
+        let want = ConfigInfo {
+            name: "retention.ms".to_string(),
+            value: Some("5".to_string()),
+            source: describe_configs::SOURCE_TOPIC,
+        };
+        assert_eq!(calls.take_done(id), Some(Ok(CallAnswer::Configs(vec![want]))));
+        assert_eq!(calls.take_done(id), None);
+        let id = ask(&mut calls);
+        calls.described(id, &described(ErrorCode::UnknownTopicOrPartition), LATER);
+        assert!(matches!(calls.take_done(id), Some(Err(Error::Broker { .. }))));
+        let id = ask(&mut calls);
+        calls.described(id, &describe_configs::Response::default(), LATER);
+        assert!(matches!(calls.take_done(id), Some(Err(Error::Incomplete { .. }))));
+    }
+
+    #[test]
+    fn an_alteration_that_may_work_later_is_asked_again() {
+        let mut calls = Calls::default();
+        let changes = vec![("retention.ms".to_string(), Some("5".to_string()))];
+        let id = calls.add(Call::AlterTopic { topic: "t".to_string(), changes }, LATER * 60);
+        let answer = |error_code| incremental_alter_configs::Response {
+            responses: vec![incremental_alter_configs::ResourceResponse {
+                error_code,
+                ..Default::default()
+            }]
+            .into(),
+            ..Default::default()
+        };
+        calls.asked(id, &[]);
+        calls.altered(id, &answer(ErrorCode::NotController), LATER);
+        assert!(calls.take_done(id).is_none());
+        assert_eq!((calls.due(Duration::ZERO), calls.due(LATER)), (vec![], vec![id]));
+        calls.altered(id, &answer(ErrorCode::None), LATER);
+        assert_eq!(calls.take_done(id), Some(Ok(CallAnswer::Altered)));
     }
 }

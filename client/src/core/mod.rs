@@ -35,7 +35,9 @@ use bytes::Bytes;
 use crate::config::{Address, Config, FetcherConfig, ProducerConfig};
 use crate::error::{Error, Result};
 use calls::Calls;
-pub use calls::{Call, CallAnswer, CallId, NewTopic, PartitionInfo, TopicInfo};
+pub use calls::{
+    Call, CallAnswer, CallId, ConfigInfo, CreatedTopic, NewTopic, PartitionInfo, TopicInfo,
+};
 use fetcher::Fetcher;
 pub use fetcher::{Fetched, FetchedData};
 use link::Link;
@@ -210,6 +212,12 @@ impl Core {
     /// The answer to a call, once.
     pub fn take_answer(&mut self, id: CallId) -> Option<Result<CallAnswer>> {
         self.calls.take_done(id)
+    }
+
+    /// The last thing that went wrong with a connection.
+    #[must_use]
+    pub fn last_error(&self) -> Option<&Error> {
+        self.last_error.as_ref()
     }
 
     /// Whether there is something for the application to take.

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rillway_wire::api::{
-    create_topics, delete_topics, fetch, init_producer_id, list_offsets, metadata, produce,
+    create_partitions, create_topics, delete_topics, describe_configs, fetch,
+    incremental_alter_configs, init_producer_id, list_offsets, metadata, produce,
 };
 use rillway_wire::{ApiKey, Frame, Part, Records, RequestMessage};
 
@@ -226,6 +227,52 @@ impl Core {
             Call::CreateTopic(topic) => {
                 let request = create_topics::Request {
                     topics: vec![topic.to_wire()].into(),
+                    timeout_ms,
+                    validate_only: false,
+                };
+                let link = self.controller(now);
+                link.and_then(|link| self.ask(link, &request, purpose, now))
+            }
+            Call::DescribeTopic(name) => {
+                let resource = describe_configs::Resource {
+                    resource_type: describe_configs::TOPIC,
+                    resource_name: name,
+                    configuration_keys: None,
+                };
+                let request = describe_configs::Request {
+                    resources: vec![resource].into(),
+                    ..Default::default()
+                };
+                let link = self.peers.any(&self.metadata, &mut self.effects, now);
+                link.and_then(|link| self.ask(link, &request, purpose, now))
+            }
+            Call::AlterTopic { topic, changes } => {
+                let configs =
+                    changes.iter().map(|(name, value)| incremental_alter_configs::Config {
+                        name,
+                        config_operation: match value {
+                            Some(_) => incremental_alter_configs::SET,
+                            None => incremental_alter_configs::DELETE,
+                        },
+                        value: value.as_deref(),
+                    });
+                let resource = incremental_alter_configs::Resource {
+                    resource_type: describe_configs::TOPIC,
+                    resource_name: topic,
+                    configs: configs.collect(),
+                };
+                let request = incremental_alter_configs::Request {
+                    resources: vec![resource].into(),
+                    validate_only: false,
+                };
+                let link = self.controller(now);
+                link.and_then(|link| self.ask(link, &request, purpose, now))
+            }
+            Call::GrowTopic { topic, count } => {
+                let grown =
+                    create_partitions::Topic { name: topic, count: *count, assignments: None };
+                let request = create_partitions::Request {
+                    topics: vec![grown].into(),
                     timeout_ms,
                     validate_only: false,
                 };

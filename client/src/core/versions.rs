@@ -21,6 +21,9 @@ pub(super) fn spoken(api: ApiKey) -> Option<(i16, i16)> {
         ApiKey::InitProducerId => Some((0, 4)),
         ApiKey::CreateTopics => Some((2, 7)),
         ApiKey::DeleteTopics => Some((1, 5)),
+        ApiKey::CreatePartitions => Some((0, 3)),
+        ApiKey::DescribeConfigs => Some((1, 4)),
+        ApiKey::IncrementalAlterConfigs => Some((0, 1)),
         _ => None,
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
-use rillway::node::{NodeOptions, Shared, start_core};
+use rillway::node::{ListenOptions, NodeOptions, Shared, start_core};
 use rillway_api::Limits;
 use rillway_io::Notify;
 use rillway_io::sim::{NodeHandle, World};
@@ -54,7 +54,9 @@ impl Settings {
 
     fn options(&self, cores: usize) -> NodeOptions {
         NodeOptions {
-            listen: SocketAddr::from(([0, 0, 0, 0], PORT)),
+            listeners: vec![ListenOptions::at(SocketAddr::from(([0, 0, 0, 0], PORT)))],
+            nodes: None,
+            configs: Default::default(),
             broker_id: 1,
             storage: StorageOptions {
                 dir: PathBuf::from("/data"),

@@ -20,13 +20,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i16).range(1..))]
     replication_factor: Option<i16>,
     /// A setting of the topic, as in retention.ms=86400000; may be given several times.
-    #[arg(long = "config", value_name = "NAME=VALUE", value_parser = parse_config)]
+    #[arg(long = "config", value_name = "NAME=VALUE", value_parser = super::parse_config)]
     configs: Vec<(String, String)>,
-}
-
-fn parse_config(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
-    Ok((name.to_string(), value.to_string()))
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
@@ -34,11 +29,19 @@ pub(super) fn run(args: Args) -> Result<()> {
 }
 
 async fn create(rt: Runtime, args: Args) -> Result<()> {
+    let (name, settings) = (args.topic.clone(), super::list_configs(&args.configs));
     let topic = NewTopic {
         name: args.topic,
         partitions: args.partitions.unwrap_or(-1),
         replication_factor: args.replication_factor.unwrap_or(-1),
         configs: args.configs,
     };
-    Ok(args.connection.client(&rt).create_topic(topic).await?)
+    let created = args.connection.client(&rt).create_topic(topic).await?;
+    // Before version 5 of CreateTopics brokers do not say.
+    let partitions = match created.partitions {
+        -1 => String::new(),
+        1 => ", 1 partition".to_string(),
+        n => format!(", {n} partitions"),
+    };
+    super::print(std::iter::once(format!("created topic {name}{partitions}{settings}")))
 }

@@ -19,5 +19,6 @@ pub(super) fn run(args: Args) -> Result<()> {
 }
 
 async fn delete(rt: Runtime, args: Args) -> Result<()> {
-    Ok(args.connection.client(&rt).delete_topic(args.topic).await?)
+    args.connection.client(&rt).delete_topic(args.topic.clone()).await?;
+    super::print(std::iter::once(format!("deleted topic {}", args.topic)))
 }

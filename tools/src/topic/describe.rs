@@ -1,16 +1,20 @@
-//! `rillctl topic describe`: who leads each partition, who follows, and where its log starts and ends.
+//! `rillctl topic describe`: who leads each partition, who follows, where its log starts and ends, and the settings.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rillway_client::{PartitionInfo, TopicPartition};
+use rillway_client::{Client, ConfigInfo, PartitionInfo, TopicPartition};
 use rillway_io::Runtime;
+use rillway_wire::api::describe_configs::{
+    SOURCE_DEFAULT, SOURCE_DYNAMIC_BROKER, SOURCE_DYNAMIC_DEFAULT_BROKER, SOURCE_STATIC_BROKER,
+    SOURCE_TOPIC,
+};
 use rillway_wire::api::list_offsets::{EARLIEST, LATEST};
 
 use crate::error::{Error, Result};
 use crate::node::{self, Connection, find_topic};
 
-/// Describe a topic: leaders, replicas and offsets of its partitions.
+/// Describe a topic: leaders, replicas and offsets of its partitions, and its settings.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -51,7 +55,33 @@ async fn describe(rt: Runtime, args: Args) -> Result<()> {
         let (replicas, isr) = (nodes(&p.replicas), nodes(&p.isr));
         format!("{} {} {} {start} {end} {replicas} {isr}", p.index, p.leader, p.leader_epoch)
     };
-    super::print(head.into_iter().chain(topic.partitions.iter().map(line)))
+    let partitions = topic.partitions.iter().map(line);
+    super::print(head.into_iter().chain(partitions).chain(settings(&client, &args.topic).await?))
+}
+
+/// The settings, those first that were given to the topic.
+async fn settings(client: &Client, topic: &str) -> Result<Vec<String>> {
+    let mut configs = match client.describe_topic(topic.to_string()).await {
+        Ok(configs) => configs,
+        // Older brokers describe no settings; the rest is worth showing all the same.
+        Err(rillway_client::Error::Unsupported { .. }) => return Ok(Vec::new()),
+        Err(error) => return Err(error.into()),
+    };
+    configs.sort_by_key(|c| (c.source != SOURCE_TOPIC, c.name.clone()));
+    let line = |c: ConfigInfo| {
+        let source = match c.source {
+            SOURCE_TOPIC => "topic",
+            SOURCE_DEFAULT => "default",
+            SOURCE_STATIC_BROKER | SOURCE_DYNAMIC_BROKER | SOURCE_DYNAMIC_DEFAULT_BROKER => {
+                "broker"
+            }
+            _ => "-",
+        };
+        format!("{} {} {source}", c.name, c.value.as_deref().unwrap_or("-"))
+    };
+    Ok(std::iter::once("setting value from".to_string())
+        .chain(configs.into_iter().map(line))
+        .collect())
 }
 
 /// Node ids, separated by commas; `-` for none.

@@ -8,13 +8,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rillway_shard::{CreatedTopic, NewTopic, TopicError};
+use rillway_shard::{CreatedTopic, NewTopic, TOPIC_CONFIGS, TopicError};
 use rillway_wire::api::create_topics::{
     ConfigResponse, Request as Body, Response, Topic, TopicResponse,
 };
-use rillway_wire::api::describe_configs::{SOURCE_DEFAULT, SOURCE_TOPIC};
 use rillway_wire::{ErrorCode, Uuid};
 
+use crate::apis::assignments::on_one_host;
 use crate::apis::{later, list};
 use crate::connection::{Answer, Close};
 use crate::context::Request;
@@ -48,7 +48,12 @@ pub(crate) async fn handle(request: Request, body: &Body<'_>) -> Result<Answer, 
             let why = "the topic is named more than once in the request".to_owned();
             done.push((name, Err((ErrorCode::InvalidRequest, why))));
         }
-        let topics = done.iter().map(|(name, created)| topic_response(name, created));
+        // Values that the response borrows.
+        let values: Vec<Vec<String>> = done.iter().map(|(_, created)| values(created)).collect();
+        let topics = done
+            .iter()
+            .zip(&values)
+            .map(|((name, created), values)| topic_response(&request, name, created, values));
         list(&request, &Response { topics: topics.collect(), ..Default::default() })
     })
 }
@@ -91,17 +96,7 @@ fn assigned(request: &Request, topic: &Topic<'_>) -> Result<Option<u32>, TopicEr
         if !indexes.insert(a.partition_index) {
             return bad(format!("partition {} is assigned twice", a.partition_index));
         }
-        match brokers.as_slice() {
-            [] => return bad(format!("partition {} has no replica", a.partition_index)),
-            [one] if request.context.nodes().is_here(*one) => {}
-            [one] => return bad(format!("there is no broker {one}")),
-            [..] => {
-                return bad(format!(
-                    "partition {}: nodes {brokers:?} are cores of one host, not replicas",
-                    a.partition_index
-                ));
-            }
-        }
+        on_one_host(request, a.partition_index, &brokers)?;
     }
     let n = indexes.len();
     if indexes.iter().copied().ne(0..i32::try_from(n).unwrap_or(i32::MAX)) {
@@ -110,9 +105,20 @@ fn assigned(request: &Request, topic: &Topic<'_>) -> Result<Option<u32>, TopicEr
     Ok(u32::try_from(n).ok())
 }
 
+fn values(created: &Result<CreatedTopic, (ErrorCode, String)>) -> Vec<String> {
+    match created {
+        Ok(topic) => {
+            TOPIC_CONFIGS.iter().map(|c| c.value(&topic.settings, &topic.configs)).collect()
+        }
+        Err(_) => Vec::new(),
+    }
+}
+
 fn topic_response<'a>(
+    request: &Request,
     name: &'a str,
     created: &'a Result<CreatedTopic, (ErrorCode, String)>,
+    values: &'a [String],
 ) -> TopicResponse<'a> {
     match created {
         Err((error_code, why)) => TopicResponse {
@@ -127,20 +133,24 @@ fn topic_response<'a>(
             topic_id: Uuid(topic.id.0),
             num_partitions: i32::try_from(topic.partitions).unwrap_or(i32::MAX),
             replication_factor: 1,
-            configs: Some(configs(topic).into()),
+            configs: Some(configs(request, topic, values).into()),
             ..Default::default()
         },
     }
 }
 
-fn configs(topic: &CreatedTopic) -> Vec<ConfigResponse<'_>> {
-    topic
-        .configs
+fn configs<'a>(
+    request: &Request,
+    topic: &CreatedTopic,
+    values: &'a [String],
+) -> Vec<ConfigResponse<'a>> {
+    TOPIC_CONFIGS
         .iter()
-        .map(|(name, value, given)| ConfigResponse {
-            name,
+        .zip(values)
+        .map(|(config, value)| ConfigResponse {
+            name: config.name,
             value: Some(value),
-            config_source: if *given { SOURCE_TOPIC } else { SOURCE_DEFAULT },
+            config_source: request.context.configs().topic_source(config, &topic.configs),
             ..Default::default()
         })
         .collect()

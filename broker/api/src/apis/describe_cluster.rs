@@ -29,7 +29,7 @@ pub(crate) async fn handle(request: Request, body: &Body) -> Result<Answer, Clos
         };
         return ready(&request, &response);
     }
-    let shown = nodes.advertised(request.local);
+    let shown = nodes.advertised(request.door, request.local);
     let brokers = shown.iter().map(|n| Broker {
         broker_id: n.id,
         host: &n.host,

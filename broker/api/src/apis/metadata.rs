@@ -107,7 +107,7 @@ async fn find(request: &Request, wanted: Vec<Wanted>, create: bool) -> Vec<Found
 fn answer(request: &Request, found: &[Found]) -> Result<Option<rillway_io::IoList>, Close> {
     let context = &request.context;
     let view = context.shard().view();
-    let nodes = context.nodes().advertised(request.local);
+    let nodes = context.nodes().advertised(request.door, request.local);
     let brokers =
         nodes.iter().map(|n| Broker { node_id: n.id, host: &n.host, port: n.port, rack: None });
     let topics = found.iter().map(|f| match f {

@@ -1,15 +1,23 @@
 //! One file per Kafka API. Each decodes into what the shard understands, and encodes what the shard says.
 
+pub(crate) mod alter_configs;
 pub(crate) mod api_versions;
+pub(crate) mod create_partitions;
 pub(crate) mod create_topics;
 pub(crate) mod delete_topics;
 pub(crate) mod describe_cluster;
+pub(crate) mod describe_configs;
 pub(crate) mod fetch;
 pub(crate) mod find_coordinator;
+pub(crate) mod incremental_alter_configs;
 pub(crate) mod init_producer_id;
 pub(crate) mod list_offsets;
 pub(crate) mod metadata;
+pub(crate) mod offset_for_leader_epoch;
 pub(crate) mod produce;
+
+mod assignments;
+mod resources;
 
 use std::future::Future;
 

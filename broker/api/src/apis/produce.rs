@@ -4,12 +4,14 @@
 //!   UNSUPPORTED_VERSION (see `versions`).
 //! - zstd needs version 7 (KIP-110).
 //! - acks=0 gets no answer; an error closes the connection, so that the client looks again.
-//! - acks=1 and acks=all both wait for the flush: on one node they are the same.
+//! - acks=1 and acks=all both wait for the flush: on one node they are the same. acks=all to a topic that wants more
+//!   than one replica in sync is NOT_ENOUGH_REPLICAS.
+//! - A topic with LogAppendTime gets the broker's time, and the answer tells it.
 //!
 //! Skipped: timeout_ms. One node waits for its own disk and for nobody else.
 
 use rillway_io::IoList;
-use rillway_shard::{PartitionError, Producing};
+use rillway_shard::{PartitionError, Producing, View};
 use rillway_wire::api::produce::{
     Partition, PartitionResponse, Request as Body, Response, TopicResponse,
 };
@@ -26,7 +28,8 @@ mod timestamps;
 /// A partition's answer, refused at once or waiting for its flush.
 enum Outcome {
     Refused(ErrorCode, String),
-    Waiting(Producing),
+    /// With the time that the broker gave the records, if it did.
+    Waiting(Producing, Option<i64>),
 }
 
 struct Topic {
@@ -37,13 +40,14 @@ struct Topic {
 pub(crate) async fn handle(request: Request, body: &Body<'_>) -> Result<Answer, Close> {
     let acks = body.acks;
     let refused = refuse_all(&request, body);
+    let view = request.context.shard().view();
     let mut topics = Vec::new();
     for topic in &body.topic_data {
         let mut partitions = Vec::new();
         for partition in &topic.partition_data {
             let outcome = match &refused {
                 Some((code, why)) => Outcome::Refused(*code, why.clone()),
-                None => append(&request, topic.name, &partition).await,
+                None => append(&request, &view, acks, topic.name, &partition).await,
             };
             partitions.push((partition.index, outcome));
         }
@@ -74,11 +78,25 @@ fn refuse_all(request: &Request, body: &Body<'_>) -> Option<(ErrorCode, String)>
     None
 }
 
-async fn append(request: &Request, topic: &str, partition: &Partition<'_>) -> Outcome {
+async fn append(
+    request: &Request,
+    view: &View,
+    acks: i16,
+    topic: &str,
+    partition: &Partition<'_>,
+) -> Outcome {
     let shard = request.context.shard();
-    let Some(id) = shard.view().partition(topic, partition.index) else {
+    let Some(id) = view.partition(topic, partition.index) else {
         return refused(&PartitionError::UnknownPartition);
     };
+    let settings = view.settings(id.topic);
+    if acks == -1 && settings.min_insync_replicas > 1 {
+        let why = format!(
+            "min.insync.replicas is {}, and there is 1 replica",
+            settings.min_insync_replicas
+        );
+        return Outcome::Refused(ErrorCode::NotEnoughReplicas, why);
+    }
     let bytes = match partition.records {
         Records::Bytes(bytes) => bytes,
         Records::Null | Records::Later(_) => &[],
@@ -97,9 +115,13 @@ async fn append(request: &Request, topic: &str, partition: &Partition<'_>) -> Ou
         let why = "zstd needs Produce version 7 or later".to_owned();
         return Outcome::Refused(ErrorCode::UnsupportedCompressionType, why);
     }
-    match timestamps::with_max_timestamp(&batch, shard.runtime().wall_ms()) {
-        Ok(None) => Outcome::Waiting(shard.produce(id, bytes).await),
-        Ok(Some(mended)) => Outcome::Waiting(shard.produce(id, &mended).await),
+    let now_ms = shard.runtime().wall_ms();
+    match timestamps::timed(&batch, &settings, now_ms) {
+        Ok(mended) => {
+            let bytes = mended.as_deref().unwrap_or(bytes);
+            let given = settings.log_append_time.then_some(now_ms);
+            Outcome::Waiting(shard.produce(id, bytes).await, given)
+        }
         Err((code, why)) => Outcome::Refused(code, why),
     }
 }
@@ -114,7 +136,7 @@ async fn no_answer(topics: Vec<Topic>) -> Result<Option<IoList>, Close> {
         for (index, outcome) in topic.partitions {
             let why = match outcome {
                 Outcome::Refused(_, why) => why,
-                Outcome::Waiting(producing) => match producing.done().await {
+                Outcome::Waiting(producing, _) => match producing.done().await {
                     Ok(_) => continue,
                     Err(e) => e.to_string(),
                 },
@@ -144,22 +166,24 @@ async fn answer(request: Request, topics: Vec<Topic>) -> Result<Option<IoList>, 
     list(&request, &Response { responses: responses.collect(), ..Default::default() })
 }
 
-type Settled = Result<rillway_shard::Produced, (ErrorCode, String)>;
+type Settled = Result<(rillway_shard::Produced, Option<i64>), (ErrorCode, String)>;
 
 async fn settle(outcome: Outcome) -> Settled {
     match outcome {
         Outcome::Refused(code, why) => Err((code, why)),
-        Outcome::Waiting(producing) => {
-            producing.done().await.map_err(|e| (error_codes::partition(&e), e.to_string()))
-        }
+        Outcome::Waiting(producing, given) => match producing.done().await {
+            Ok(produced) => Ok((produced, given)),
+            Err(e) => Err((error_codes::partition(&e), e.to_string())),
+        },
     }
 }
 
 fn partition_response(index: i32, settled: &Settled) -> PartitionResponse<'_> {
     match settled {
-        Ok(produced) => PartitionResponse {
+        Ok((produced, given)) => PartitionResponse {
             index,
             base_offset: produced.base_offset,
+            log_append_time_ms: given.unwrap_or(-1),
             log_start_offset: produced.log_start,
             ..Default::default()
         },

@@ -1,24 +1,38 @@
 //! A batch's times, as the broker takes them.
 //!
+//! With LogAppendTime the header says that all records have the broker's time; the records keep what the producer
+//! wrote, and readers ignore it. With CreateTime the header's first and largest times must lie within
+//! message.timestamp.before.max.ms and .after.max.ms of the broker's clock (single records between them are not looked
+//! at; a difference from Kafka).
+//!
 //! The header is trusted for the largest timestamp unless it is unset or below the first one; then the records are
 //! read, as Kafka reads them always (a difference that ARCHITECTURE.md states). Some clients leave it unset, and then
 //! searches by time and retention would go wrong (redpanda#25200).
 
+use rillway_shard::TopicSettings;
 use rillway_wire::ErrorCode;
 use rillway_wire::batch::{
     BatchError, BatchView, TimestampType, decompress, records, set_max_timestamp_and_type,
 };
 
-/// Kafka's default of message.timestamp.after.max.ms.
-const AFTER_MAX_MS: i64 = 3_600_000;
 /// What such a batch may unpack to (Kafka 4.4 calls it max.decompressed.message.bytes).
 const DECOMPRESSED_MAX: usize = 64 << 20;
 
-/// The batch with its largest timestamp set right, if the header's cannot be trusted.
-pub(super) fn with_max_timestamp(
+/// The batch with its times as the topic wants them, if they are not so already.
+pub(super) fn timed(
     batch: &BatchView<'_>,
+    settings: &TopicSettings,
     now_ms: i64,
 ) -> Result<Option<Vec<u8>>, (ErrorCode, String)> {
+    if batch.timestamp_type() == TimestampType::LogAppendTime {
+        let why = "producers do not set the timestamp type to LogAppendTime, brokers do";
+        return Err((ErrorCode::InvalidTimestamp, why.to_owned()));
+    }
+    if settings.log_append_time {
+        let mut bytes = batch.bytes().to_vec();
+        set_max_timestamp_and_type(&mut bytes, now_ms, TimestampType::LogAppendTime);
+        return Ok(Some(bytes));
+    }
     let (base, mut max) = (batch.base_timestamp(), batch.max_timestamp());
     let mut mended = None;
     if max < base || max < 0 {
@@ -32,9 +46,17 @@ pub(super) fn with_max_timestamp(
             mended = Some(bytes);
         }
     }
-    if max > now_ms.saturating_add(AFTER_MAX_MS) {
+    let (before, after) = (settings.timestamp_before_max_ms, settings.timestamp_after_max_ms);
+    if max > now_ms.saturating_add(after) {
         let why = format!(
-            "timestamp {max} is more than {AFTER_MAX_MS} ms ahead of the broker's clock ({now_ms})"
+            "timestamp {max} is more than {after} ms ahead of the broker's clock ({now_ms})"
+        );
+        return Err((ErrorCode::InvalidTimestamp, why));
+    }
+    // A record without a time has none that could be too old.
+    if base >= 0 && base < now_ms.saturating_sub(before) {
+        let why = format!(
+            "timestamp {base} is more than {before} ms behind the broker's clock ({now_ms})"
         );
         return Err((ErrorCode::InvalidTimestamp, why));
     }
@@ -70,7 +92,7 @@ mod tests {
 
     fn mended_max(bytes: &[u8]) -> i64 {
         let view = BatchView::parse(bytes).unwrap();
-        match with_max_timestamp(&view, 10_000).unwrap() {
+        match timed(&view, &TopicSettings::default(), 10_000).unwrap() {
             Some(mended) => {
                 let mended = BatchView::parse(&mended).unwrap();
                 assert!(mended.check_crc());
@@ -100,9 +122,45 @@ mod tests {
 
     #[test]
     fn a_batch_from_the_far_future_is_refused() {
-        let bytes = batch(Codec::None, &[AFTER_MAX_MS + 10_001]);
+        assert_eq!(
+            code(&[3_600_000 + 10_001], TopicSettings::default()),
+            Some(ErrorCode::InvalidTimestamp)
+        );
+        assert_eq!(code(&[3_600_000 + 10_000], TopicSettings::default()), None);
+    }
+
+    fn code(times: &[i64], settings: TopicSettings) -> Option<ErrorCode> {
+        let bytes = batch(Codec::None, times);
         let view = BatchView::parse(&bytes).unwrap();
-        assert_eq!(with_max_timestamp(&view, 10_000).unwrap_err().0, ErrorCode::InvalidTimestamp);
+        timed(&view, &settings, 10_000).err().map(|(code, _)| code)
+    }
+
+    #[test]
+    fn a_batch_from_before_the_limit_is_refused_and_one_without_a_time_is_not() {
+        let settings = TopicSettings { timestamp_before_max_ms: 1_000, ..Default::default() };
+        assert_eq!(code(&[8_999], settings), Some(ErrorCode::InvalidTimestamp));
+        assert_eq!(code(&[9_000], settings), None);
+        assert_eq!(code(&[-1], settings), None);
+    }
+
+    #[test]
+    fn with_log_append_time_the_header_has_the_brokers_time_and_any_producers_time_is_taken() {
+        let settings = TopicSettings { log_append_time: true, ..Default::default() };
+        let bytes = batch(Codec::None, &[5, 3_600_000 + 10_001]);
+        let stamped =
+            timed(&BatchView::parse(&bytes).unwrap(), &settings, 10_000).unwrap().unwrap();
+        let view = BatchView::parse(&stamped).unwrap();
+        assert!(view.check_crc());
+        assert_eq!(
+            (view.timestamp_type(), view.max_timestamp()),
+            (TimestampType::LogAppendTime, 10_000)
+        );
+        let again = timed(&view, &settings, 10_000).unwrap_err();
+        assert_eq!(
+            again.0,
+            ErrorCode::InvalidTimestamp,
+            "a producer that claims the broker's time"
+        );
     }
 
     #[test]

@@ -1,0 +1,382 @@
+//! The table of settings: each declared once, with name, what it does, unit, bounds, default. The file, the environment,
+//! `--set`, DescribeConfigs and the documentation follow from it. Where Kafka has the setting, it has Kafka's name.
+
+use rillway_log::{EXTENT_BYTES_DEFAULT, RING_BYTES_DEFAULT, RING_BYTES_MIN};
+use rillway_shard::ConfigType;
+
+/// One setting: a number, or one of some words.
+pub struct Key {
+    pub name: &'static str,
+    pub doc: &'static str,
+    pub unit: &'static str,
+    pub default: i64,
+    pub min: i64,
+    pub max: i64,
+    /// If not empty, the value is one of these, and the number is its place.
+    pub choices: &'static [&'static str],
+    /// Whether Kafka has it, by this name and with this meaning.
+    pub kafka: bool,
+}
+
+const MIB: i64 = 1 << 20;
+const ANY: i64 = i64::MAX;
+
+const fn key(
+    name: &'static str,
+    unit: &'static str,
+    default: i64,
+    min: i64,
+    max: i64,
+    kafka: bool,
+    doc: &'static str,
+) -> Key {
+    Key { name, doc, unit, default, min, max, choices: &[], kafka }
+}
+
+/// One of some words; the default is a place among them.
+const fn choice(
+    name: &'static str,
+    choices: &'static [&'static str],
+    default: i64,
+    kafka: bool,
+    doc: &'static str,
+) -> Key {
+    Key { name, doc, unit: "", default, min: 0, max: choices.len() as i64 - 1, choices, kafka }
+}
+
+const BOOLEAN: &[&str] = &["false", "true"];
+
+/// All numeric keys. `--data-dir`, `--listen` and `--cores` are flags (and `data.dir`, `listen`, `cores` in the file).
+pub const KEYS: &[Key] = &[
+    key(
+        "broker.id",
+        "",
+        1,
+        0,
+        2_000_000,
+        true,
+        "Id of this broker; core c is node broker.id x 1000 + c to clients.",
+    ),
+    key(
+        "num.partitions",
+        "",
+        1,
+        1,
+        10_000,
+        true,
+        "Partitions of a topic that is created without a number.",
+    ),
+    choice(
+        "auto.create.topics.enable",
+        BOOLEAN,
+        1,
+        true,
+        "Create topics that clients ask metadata for.",
+    ),
+    key(
+        "default.replication.factor",
+        "",
+        1,
+        1,
+        1,
+        true,
+        "Replicas of a topic that is created without a number; there is one broker.",
+    ),
+    key(
+        "log.retention.ms",
+        "ms",
+        604_800_000,
+        -1,
+        ANY,
+        true,
+        "Default of a topic's retention.ms; -1: for ever.",
+    ),
+    key(
+        "log.retention.bytes",
+        "bytes",
+        -1,
+        -1,
+        ANY,
+        true,
+        "Default of a topic's retention.bytes; -1: unlimited.",
+    ),
+    key(
+        "log.segment.bytes",
+        "bytes",
+        1024 * MIB,
+        MIB,
+        i32::MAX as i64,
+        true,
+        "Default of a topic's segment.bytes.",
+    ),
+    key("log.roll.ms", "ms", 604_800_000, 1, ANY, true, "Default of a topic's segment.ms."),
+    key(
+        "message.max.bytes",
+        "bytes",
+        1_048_588,
+        0,
+        i32::MAX as i64,
+        true,
+        "Default of a topic's max.message.bytes: largest batch as stored.",
+    ),
+    choice(
+        "log.message.timestamp.type",
+        &["CreateTime", "LogAppendTime"],
+        0,
+        true,
+        "Default of a topic's message.timestamp.type.",
+    ),
+    key(
+        "log.message.timestamp.before.max.ms",
+        "ms",
+        ANY,
+        0,
+        ANY,
+        true,
+        "Default of a topic's message.timestamp.before.max.ms.",
+    ),
+    key(
+        "log.message.timestamp.after.max.ms",
+        "ms",
+        3_600_000,
+        0,
+        ANY,
+        true,
+        "Default of a topic's message.timestamp.after.max.ms.",
+    ),
+    choice(
+        "compression.type",
+        &["producer"],
+        0,
+        true,
+        "Default of a topic's compression.type: batches are stored as the producer compressed them.",
+    ),
+    choice("log.cleanup.policy", &["delete"], 0, true, "Default of a topic's cleanup.policy."),
+    key(
+        "min.insync.replicas",
+        "",
+        1,
+        1,
+        i32::MAX as i64,
+        true,
+        "Default of a topic's min.insync.replicas; there is one broker, so above 1 refuses acks=all.",
+    ),
+    key(
+        "log.retention.check.interval.ms",
+        "ms",
+        300_000,
+        1,
+        ANY,
+        true,
+        "How often retention is looked at.",
+    ),
+    key(
+        "log.segment.delete.delay.ms",
+        "ms",
+        60_000,
+        0,
+        ANY,
+        true,
+        "How long a deleted file stays before its room is given back; default of a topic's file.delete.delay.ms.",
+    ),
+    key(
+        "producer.id.expiration.ms",
+        "ms",
+        86_400_000,
+        1,
+        ANY,
+        true,
+        "An idempotent producer that is idle longer is forgotten.",
+    ),
+    key(
+        "socket.request.max.bytes",
+        "bytes",
+        100 * MIB,
+        64 << 10,
+        i32::MAX as i64,
+        true,
+        "Largest request.",
+    ),
+    key(
+        "fetch.max.bytes",
+        "bytes",
+        55 * MIB,
+        1024,
+        i32::MAX as i64,
+        true,
+        "Largest fetch response, but for one batch.",
+    ),
+    key(
+        "connections.max.idle.ms",
+        "ms",
+        600_000,
+        1,
+        ANY,
+        true,
+        "A connection without a request for this long is closed.",
+    ),
+    key(
+        "max.connections",
+        "",
+        100_000,
+        1,
+        1_000_000,
+        true,
+        "Connections of all cores together; beyond it a new one is closed.",
+    ),
+    key(
+        "max.connections.per.ip",
+        "",
+        i32::MAX as i64,
+        1,
+        i32::MAX as i64,
+        true,
+        "Connections of one address, on all cores together.",
+    ),
+    choice(
+        "listen.without.authentication",
+        BOOLEAN,
+        0,
+        false,
+        "Listen on addresses that other machines reach, although there is no authentication. Flag: --listen-without-authentication",
+    ),
+    key(
+        "ring.bytes",
+        "bytes",
+        RING_BYTES_DEFAULT as i64,
+        RING_BYTES_MIN as i64,
+        64 << 30,
+        false,
+        "Size of each core's journal; for rings that are made now.",
+    ),
+    key(
+        "undestaged.bytes",
+        "bytes",
+        256 * MIB,
+        4 * MIB,
+        64 << 30,
+        false,
+        "Memory per core for records that are not in their segment yet.",
+    ),
+    key(
+        "extent.bytes",
+        "bytes",
+        EXTENT_BYTES_DEFAULT as i64,
+        0,
+        i32::MAX as i64,
+        false,
+        "A batch of at least this size is written once, straight to its segment; 0: all go through the journal.",
+    ),
+    key(
+        "cache.bytes",
+        "bytes",
+        256 * MIB,
+        MIB,
+        1 << 40,
+        false,
+        "Memory per core for recent records, served to tail readers.",
+    ),
+    key(
+        "request.memory.bytes",
+        "bytes",
+        256 * MIB,
+        MIB,
+        1 << 40,
+        false,
+        "Memory per core for large requests that are under way.",
+    ),
+    key(
+        "reserve.bytes",
+        "bytes",
+        16 * MIB,
+        0,
+        64 << 30,
+        false,
+        "Room kept for metadata when the disk is full.",
+    ),
+];
+
+/// Kafka's coarser names of a setting. The finest that is given holds, as in Kafka; -1 stays -1.
+pub const ALIASES: &[Alias] = &[
+    Alias { name: "log.retention.minutes", of: "log.retention.ms", factor: 60_000 },
+    Alias { name: "log.retention.hours", of: "log.retention.ms", factor: 3_600_000 },
+    Alias { name: "log.roll.hours", of: "log.roll.ms", factor: 3_600_000 },
+];
+
+/// A setting in another unit.
+pub struct Alias {
+    pub name: &'static str,
+    pub of: &'static str,
+    pub factor: i64,
+}
+
+impl Alias {
+    /// A value in the unit of the setting itself.
+    pub(super) fn parse(&self, value: &str) -> Result<i64, String> {
+        let key = find(self.of).expect("an alias is of a setting");
+        let number = value.trim().replace('_', "").parse::<i64>().ok();
+        let scaled = number.and_then(|n| if n < 0 { Some(n) } else { n.checked_mul(self.factor) });
+        scaled.filter(|v| (key.min..=key.max).contains(v)).ok_or_else(|| {
+            format!(
+                "{} is `{value}`, must be a whole number; in {} it is {} to {}",
+                self.name, key.name, key.min, key.max
+            )
+        })
+    }
+}
+
+pub(super) fn find(name: &str) -> Option<&'static Key> {
+    KEYS.iter().find(|k| k.name == name)
+}
+
+impl Key {
+    pub(super) fn parse(&self, value: &str) -> Result<i64, String> {
+        let value = value.trim();
+        if !self.choices.is_empty() {
+            let at = self.choices.iter().position(|c| *c == value);
+            return at.and_then(|at| i64::try_from(at).ok()).ok_or_else(|| {
+                format!("{} is `{value}`, must be {}", self.name, self.choices.join(" or "))
+            });
+        }
+        let parsed = value.replace('_', "").parse::<i64>().ok();
+        parsed.filter(|v| (self.min..=self.max).contains(v)).ok_or_else(|| {
+            format!(
+                "{} is `{value}`, must be a whole number, {} to {}",
+                self.name, self.min, self.max
+            )
+        })
+    }
+
+    /// A value as people write it.
+    pub(super) fn text(&self, value: i64) -> String {
+        match usize::try_from(value).ok().and_then(|at| self.choices.get(at)) {
+            Some(word) => (*word).to_owned(),
+            None => value.to_string(),
+        }
+    }
+
+    /// What it may be, for people.
+    pub(super) fn bounds(&self) -> String {
+        if !self.choices.is_empty() {
+            return self.choices.join(" or ");
+        }
+        let max = if self.max == ANY {
+            "no upper bound".to_owned()
+        } else {
+            format!("at most {}", self.max)
+        };
+        format!("at least {}, {max}", self.min)
+    }
+
+    pub(super) fn config_type(&self) -> ConfigType {
+        if self.choices == BOOLEAN {
+            ConfigType::Boolean
+        } else if !self.choices.is_empty() {
+            ConfigType::String
+        } else if self.max > i64::from(i32::MAX) {
+            ConfigType::Long
+        } else {
+            ConfigType::Int
+        }
+    }
+}
