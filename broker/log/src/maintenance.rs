@@ -13,6 +13,7 @@ use crate::checkpoint::{CheckpointHeader, begin_record, end_record, put_deletion
 use crate::directory::{deleted_dir, log_file, meta_file, partition_metadata, read_optional};
 use crate::entry::Entry;
 use crate::error::{Error, Result};
+use crate::ids::Sequence;
 use crate::journal::Effect;
 use crate::limits::{BLOCK, block_down};
 use crate::log::Log;
@@ -28,6 +29,13 @@ const FULL_RETRY: Duration = Duration::from_secs(1);
 const FULL_UNTIL: u64 = 16 << 20;
 /// Memory that an idle partition may keep.
 const IDLE_MEMORY: usize = 16 << 10;
+
+/// Flushed whole blocks of a segment, on their way to its file.
+struct Undestaged {
+    segment: i64,
+    from: u64,
+    to: u64,
+}
 
 /// Up to where a destage round wrote a segment.
 struct Written {
@@ -64,7 +72,7 @@ impl Inner {
             }
             if self.round_due() {
                 worked |= self
-                    .upkeep_round()
+                    .upkeep_round(false)
                     .await
                     .map(|()| true)
                     .unwrap_or_else(|e| self.upkeep_failed(&e));
@@ -132,18 +140,23 @@ impl Inner {
     }
 
     /// Destage, `syncfs`, checkpoint, release.
-    pub(crate) async fn upkeep_round(self: &Rc<Self>) -> Result<()> {
+    ///
+    /// The checkpoint is of the moment at which destage looked at each partition, not of the one at which it is written:
+    /// what came later is in the ring, which keeps it. As of its end it would hold, and the ring would get back, all that
+    /// came in during the round: the checkpoint files of a busy core grew to 250 MB each, and wrote every byte once more.
+    pub(crate) async fn upkeep_round(self: &Rc<Self>, clean: bool) -> Result<()> {
         self.pressed.set(false);
         let fresh = self.fresh_bytes.get();
-        let written = self.destage().await?;
+        let point = self.ring.borrow().replay_point(self.committed.get());
+        let (written, body) = self.destage().await?;
         if self.mutant.is(Mutant::RegionReleasedBeforeSyncfs) {
             self.count_durable(&written);
-            self.checkpoint(false).await?;
+            self.checkpoint(point, body, clean).await?;
             self.sync_segments().await;
         } else {
             self.sync_segments().await;
             self.count_durable(&written);
-            self.checkpoint(false).await?;
+            self.checkpoint(point, body, clean).await?;
         }
         self.fresh_bytes.set(self.fresh_bytes.get().saturating_sub(fresh));
         self.count(|c| c.destages += 1);
@@ -152,24 +165,53 @@ impl Inner {
         Ok(())
     }
 
-    /// Moves whole blocks of flushed bytes to their segments, each block once.
-    async fn destage(self: &Rc<Self>) -> Result<Vec<Written>> {
+    /// Moves whole blocks of flushed bytes to their segments, each block once. Gives what was written, and the records
+    /// of the checkpoint that may count it once it is durable.
+    async fn destage(self: &Rc<Self>) -> Result<(Vec<Written>, CheckpointBody)> {
         let logs: Vec<_> = self.logs.borrow().values().cloned().collect();
         let mut written = Vec::new();
+        let mut body = CheckpointBody::default();
         for log in logs {
-            for (segment, from, to) in log.undestaged() {
-                match self.destage_segment(&log, segment, from, to).await {
-                    Ok(()) => written.push(Written { log: Rc::clone(&log), segment, to }),
-                    // A partition that is refused, or being deleted, keeps its bytes in the ring's checkpoint.
-                    Err(Error::Partition { .. } | Error::Closed) => {}
-                    // So does one whose segment has no room: a start on a full disk, whose ranges a power cut took.
-                    Err(Error::NoSpace { .. }) => self.went_full(),
-                    Err(e) => return Err(e),
+            // Deleted meanwhile: it is in the deletion records, and its entries from here on are followed by its DELETE.
+            if !self.logs.borrow().contains_key(&log.id()) {
+                continue;
+            }
+            let ranges = log.undestaged();
+            let start = begin_record(&mut body.bytes);
+            log.put_record(&ranges, &mut body.bytes);
+            end_record(&mut body.bytes, start);
+            body.partitions += 1;
+            match self.destage_log(&log, &ranges).await {
+                Ok(()) => written.extend(ranges.into_iter().map(|range| {
+                    let log = Rc::clone(&log);
+                    Written { log, segment: range.segment, to: range.to }
+                })),
+                // A partition that is refused, or being deleted, keeps its bytes in the checkpoint; so does one whose
+                // segment has no room: a start on a full disk, whose ranges a power cut took.
+                Err(e @ (Error::Partition { .. } | Error::Closed | Error::NoSpace { .. })) => {
+                    if matches!(e, Error::NoSpace { .. }) {
+                        self.went_full();
+                    }
+                    body.bytes.truncate(start);
+                    log.put_record(&[], &mut body.bytes);
+                    end_record(&mut body.bytes, start);
                 }
+                Err(e) => return Err(e),
             }
             self.rt.yield_now().await;
         }
-        Ok(written)
+        for d in self.deletions.borrow().iter() {
+            put_deletion(d, &mut body.bytes);
+            body.deletions += 1;
+        }
+        Ok((written, body))
+    }
+
+    async fn destage_log(self: &Rc<Self>, log: &Rc<Log>, ranges: &[Undestaged]) -> Result<()> {
+        for range in ranges {
+            self.destage_segment(log, range.segment, range.from, range.to).await?;
+        }
+        Ok(())
     }
 
     async fn destage_segment(
@@ -236,26 +278,15 @@ impl Inner {
         }
     }
 
-    /// Writes the flushed state to the older checkpoint file and releases the ring up to where it began.
-    pub(crate) async fn checkpoint(self: &Rc<Self>, clean: bool) -> Result<()> {
-        let (replay_position, replay_sequence, previous_crc) =
-            self.ring.borrow().replay_point(self.committed.get());
-        let mut body = CheckpointBody::default();
-        let logs: Vec<_> = self.logs.borrow().values().cloned().collect();
-        for log in logs {
-            // One that was deleted meanwhile is in the deletion records; its entries from here on are followed by its DELETE.
-            if self.logs.borrow().contains_key(&log.id()) {
-                let start = begin_record(&mut body.bytes);
-                log.put_record(&mut body.bytes);
-                end_record(&mut body.bytes, start);
-                body.partitions += 1;
-            }
-            self.rt.yield_now().await;
-        }
-        for d in self.deletions.borrow().iter() {
-            put_deletion(d, &mut body.bytes);
-            body.deletions += 1;
-        }
+    /// Writes `body` to the older checkpoint file and releases the ring up to `point`, from which on it holds all that
+    /// is not in the body.
+    async fn checkpoint(
+        self: &Rc<Self>,
+        point: (u64, Sequence, u32),
+        body: CheckpointBody,
+        clean: bool,
+    ) -> Result<()> {
+        let (replay_position, replay_sequence, previous_crc) = point;
         let (slot, number) = (self.next_slot.get(), self.ring.borrow().checkpoint + 1);
         let header = CheckpointHeader {
             clean,
@@ -523,8 +554,8 @@ impl Inner {
 }
 
 impl Log {
-    /// Flushed whole blocks that are not durable in their segments yet: segment, from, to.
-    fn undestaged(&self) -> Vec<(i64, u64, u64)> {
+    /// Flushed whole blocks that are not durable in their segments yet.
+    fn undestaged(&self) -> Vec<Undestaged> {
         if self.is_deleted() || self.refused().is_some() {
             return Vec::new();
         }
@@ -534,12 +565,22 @@ impl Log {
             .segments
             .iter()
             .filter(|s| s.status != SegmentStatus::Sealed && block_down(s.length) > s.durable)
-            .map(|s| (s.base, s.durable, block_down(s.length)))
+            .map(|s| Undestaged { segment: s.base, from: s.durable, to: block_down(s.length) })
             .collect()
     }
 
-    fn put_record(&self, body: &mut Vec<u8>) {
+    /// The partition's record, with `destaged` counted as durable.
+    fn put_record(&self, destaged: &[Undestaged], body: &mut Vec<u8>) {
         let state = self.state();
-        state.flushed.put(|s| recorded(&state.tails, s), body);
+        if destaged.is_empty() {
+            state.flushed.put(|s| recorded(&state.tails, s), body);
+            return;
+        }
+        let mut flushed = state.flushed.clone();
+        for range in destaged {
+            let segment = flushed.segment_mut(range.segment).expect("it was found in this state");
+            segment.durable = range.to;
+        }
+        flushed.put(|s| recorded(&state.tails, s), body);
     }
 }

@@ -153,7 +153,7 @@ impl Store {
         let store = Store::recover(rt, ring, options).await?;
         let inner = &store.inner;
         let committer = rt.spawn(Class::Data, Rc::clone(inner).commit_loop());
-        match inner.upkeep_round().await {
+        match inner.upkeep_round(false).await {
             // A full disk without room for a new checkpoint: the old one and the ring say the same, and the `syncfs` of
             // the round has made durable what was read of them. Nothing is released and appends are refused.
             Err(Error::NoSpace { .. }) => inner.went_full(),
@@ -344,7 +344,7 @@ impl Store {
         for task in tasks {
             task.await;
         }
-        match inner.checkpoint(true).await {
+        match inner.upkeep_round(true).await {
             // The next start recovers from the ring, as after a kill.
             Err(e @ Error::NoSpace { .. }) => {
                 tracing::warn!("no clean checkpoint: {e}");
