@@ -4,6 +4,7 @@ import argparse
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -19,6 +20,8 @@ RESULTS = os.path.join(ROOT, "bench", "results")
 
 def main() -> int:
     o = arguments()
+    # So that the brokers are stopped when somebody stops us.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if o.list:
         for name, goal in GOALS.items():
             print(f"{name:4} {goal.__doc__}")
@@ -92,7 +95,7 @@ def machine(o) -> list[str]:
     lines = [
         f"{os.cpu_count()} x {model}, {memory:.0f} GiB, {'virtual machine' if virtual() else 'bare metal'}",
         f"Linux {platform.release()}; {disk}",
-        f"broker on processor {o.broker_cpu}, generator on {o.client_cpu}; other programs may have run",
+        f"broker on processor {o.broker_cpu}, generator on {o.client_cpu}; priority {os.getpriority(os.PRIO_PROCESS, 0)}; other programs may have run",
     ]
     if o.kafka:
         lines.append("Apache Kafka 4.2 as `ci/peers/kafka` starts it: one node, heap 1 GiB, shipped thread counts, warmed up")

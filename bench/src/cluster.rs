@@ -218,10 +218,8 @@ impl Cluster {
                 timestamp,
                 ..Default::default()
             };
-            let asked = list_offsets::Topic {
-                name: topic,
-                partitions: [asked].into_iter().collect(),
-            };
+            let asked =
+                list_offsets::Topic { name: topic, partitions: [asked].into_iter().collect() };
             let request = list_offsets::Request {
                 topics: [asked].into_iter().collect(),
                 ..Default::default()
@@ -247,13 +245,10 @@ pub(crate) fn produce_request<'a>(
     batch: &'a [u8],
     acks: i16,
 ) -> produce::Request<'a> {
-    let partition = |index: &i32| produce::Partition {
-        index: *index,
-        records: Records::Bytes(batch),
-        ..Default::default()
-    };
+    let partition =
+        |index: &i32| produce::Partition { index: *index, records: Records::Bytes(batch) };
     let partition_data = partitions.iter().map(partition).collect();
-    let topic = produce::Topic { name: topic, partition_data, ..Default::default() };
+    let topic = produce::Topic { name: topic, partition_data };
     produce::Request {
         acks,
         timeout_ms: 30_000,

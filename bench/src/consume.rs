@@ -125,12 +125,7 @@ async fn consume(rt: Runtime, args: Args) -> Result<()> {
     nodes.retain(|(_, places)| !places.is_empty());
     if nodes.is_empty() {
         let (_, partitions) = &topic.nodes[0];
-        return Err(Error::Empty {
-            topic: topic.name,
-            partition: partitions[0],
-            start: 0,
-            end: 0,
-        });
+        return Err(Error::Empty { topic: topic.name, partition: partitions[0], start: 0, end: 0 });
     }
     let opens = rt.now() + if args.once { Duration::ZERO } else { args.warmup };
     let shared = Rc::new(Shared {
@@ -277,7 +272,8 @@ impl Reader {
     fn answered(&mut self, answer: &fetch::Response<'_>, asked: Instant) -> Result<()> {
         let now = self.shared.rt.now();
         let (mut bytes, mut records) = (0, 0);
-        let partitions = answer.responses.iter().flat_map(|t| t.partitions.iter().collect::<Vec<_>>());
+        let partitions =
+            answer.responses.iter().flat_map(|t| t.partitions.iter().collect::<Vec<_>>());
         for part in partitions {
             let partition = part.partition_index;
             let code = part.error_code;

@@ -256,13 +256,12 @@ impl Shared {
             .responses
             .iter()
             .any(|t| t.partition_responses.iter().any(|p| p.error_code.code() != 0));
-        if refused {
-            if let Some((partition, code)) = refusals(&self.topic, &decoded).first().copied() {
-                // Leaders may still be settling, but not any more when it counts.
-                if now >= self.opens || !code.is_retriable() {
-                    return Err(Error::Refused { topic: self.topic.clone(), partition, code });
-                }
-            }
+        let refusal = refused.then(|| refusals(&self.topic, &decoded).first().copied()).flatten();
+        if let Some((partition, code)) = refusal
+            // Leaders may still be settling, but not any more when it counts.
+            && (now >= self.opens || !code.is_retriable())
+        {
+            return Err(Error::Refused { topic: self.topic.clone(), partition, code });
         }
         if now >= self.opens && now < self.closes {
             self.measured.set(self.measured.get() + 1);

@@ -47,7 +47,6 @@ enum Command {
     Floor(floor::Command),
 }
 
-
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Produce(args) => produce::run(args),

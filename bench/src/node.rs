@@ -65,7 +65,8 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
 
 /// `NAME=VALUE`.
 pub(crate) fn setting(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or_else(|| format!("{text:?} is not NAME=VALUE"))?;
+    let (name, value) =
+        text.split_once('=').ok_or_else(|| format!("{text:?} is not NAME=VALUE"))?;
     Ok((name.to_string(), value.to_string()))
 }
 

@@ -99,8 +99,8 @@ pub(crate) struct Machine {
 impl Machine {
     pub(crate) fn now() -> Result<Self> {
         let path = "/proc/stat";
-        let text = fs::read_to_string(path)
-            .map_err(|source| Error::File { path: path.into(), source })?;
+        let text =
+            fs::read_to_string(path).map_err(|source| Error::File { path: path.into(), source })?;
         let ticks = rustix::param::clock_ticks_per_second() as f64;
         Ok(machine(&text, ticks))
     }
@@ -124,12 +124,7 @@ fn machine(text: &str, ticks: f64) -> Machine {
     let line = text.lines().next().unwrap_or_default();
     let fields: Vec<f64> = line.split_whitespace().skip(1).map_while(|f| f.parse().ok()).collect();
     let at = |i: usize| fields.get(i).copied().unwrap_or(0.0) / ticks;
-    Machine {
-        user_s: at(0) + at(1),
-        system_s: at(2),
-        interrupts_s: at(5) + at(6),
-        steal_s: at(7),
-    }
+    Machine { user_s: at(0) + at(1), system_s: at(2), interrupts_s: at(5) + at(6), steal_s: at(7) }
 }
 
 /// User and system ticks of `/proc/PID/stat`. The name in it may hold anything, so counting starts behind it.

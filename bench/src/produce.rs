@@ -58,7 +58,7 @@ pub(crate) struct Args {
 Examples:
   rillbench latency                                     1,000 records of 1 KiB per second
   rillbench latency --rate 13600 --partitions 100 --connections 50
-  rillbench consume --topic big --cold --duration 30 &  two readers of old data, and what
+  rillbench consume --topic big --readers 2 --once &    two readers of old data, and what
   rillbench latency                                     they do to it")]
 pub(crate) struct LatencyArgs {
     #[command(flatten)]
@@ -127,8 +127,13 @@ struct Figures {
     primed_at_ms: i64,
     latency_us: Quantiles,
     delay_us: Quantiles,
+    /// At a rate, the generator itself was so late that the tail is partly its own.
+    generator_late: bool,
     window: Window,
 }
+
+/// Later than this at p99, a generator is short of CPU.
+const LATE_US: f64 = 1_000.0;
 
 pub(crate) fn run(args: Args) -> Result<()> {
     let records = (args.batch_bytes / args.load.record_bytes.max(1)).max(1);
@@ -205,6 +210,7 @@ fn figures(plan: &Plan, outcome: Outcome, primed_s: f64, primed_at_ms: i64) -> F
     let records = batches * plan.records_per_batch as u64;
     let bytes = records * plan.record_bytes as u64;
     let seconds = outcome.window.seconds.max(1e-9);
+    let delay_us = outcome.delay.quantiles();
     Figures {
         requests,
         batches,
@@ -215,7 +221,8 @@ fn figures(plan: &Plan, outcome: Outcome, primed_s: f64, primed_at_ms: i64) -> F
         primed_s,
         primed_at_ms,
         latency_us: outcome.latency.quantiles(),
-        delay_us: outcome.delay.quantiles(),
+        generator_late: plan.rate.is_some() && delay_us.p99 > LATE_US,
+        delay_us,
         window: outcome.window,
     }
 }
@@ -227,6 +234,10 @@ fn print(f: &Figures) -> Result<()> {
     table.row("payload", format!("{:.1} MiB/s", f.mib_per_s));
     table.quantiles("latency", &f.latency_us);
     table.quantiles("late by", &f.delay_us);
+    if f.generator_late {
+        let note = "the generator itself was late, so the tail is partly its own: pin it (--cpu), or lower the rate";
+        table.row("note", note.to_string());
+    }
     table.row("first batch", format!("every partition took one within {:.3} s", f.primed_s));
     table.window(&f.window, f.requests, f.bytes);
     table.print()

@@ -1,7 +1,5 @@
 //! The line on the terminal while something runs. Nothing is drawn when standard error is no terminal.
 
-use std::time::Duration;
-
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// A line with the phase and the rate.
@@ -38,8 +36,7 @@ impl Progress {
     }
 
     /// Takes the line off the terminal.
-    pub(crate) fn done(&self) -> Duration {
+    pub(crate) fn done(&self) {
         self.bar.finish_and_clear();
-        self.bar.elapsed()
     }
 }

@@ -14,9 +14,7 @@ use std::path::PathBuf;
 
 use rillway_wire::api::{api_versions, create_topics, metadata, produce};
 use rillway_wire::batch::BatchView;
-use rillway_wire::{
-    ApiKey, ErrorCode, Message, RequestHeader, ResponseMessage, frame_len,
-};
+use rillway_wire::{ApiKey, ErrorCode, Message, RequestHeader, ResponseMessage, frame_len};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::aligned::{Aligned, BLOCK, file_error, pin, written_file};
@@ -86,8 +84,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
         .map_err(os(format!("listening on {}", args.listen)))?;
     println!("ready on {}, process {}", args.listen, std::process::id());
     let gathered = Aligned::new(FRAME + BLOCK);
-    let mut server =
-        Server { args, ring, gathered, gathered_len: 0, topics: BTreeMap::new() };
+    let mut server = Server { args, ring, gathered, gathered_len: 0, topics: BTreeMap::new() };
     let mut connections: Vec<Connection> = Vec::new();
     let stdin = std::io::stdin();
     loop {
@@ -118,8 +115,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
             connection.answer();
         }
         connections.retain(|c| !c.ended);
-        while ready[0] {
-            let Ok((stream, _)) = listener.accept() else { break };
+        while let Ok((stream, _)) = listener.accept() {
             let set = stream.set_nodelay(true).and_then(|()| stream.set_nonblocking(true));
             set.map_err(os("accepting".to_string()))?;
             let (received, answers) = (Vec::new(), Vec::new());
@@ -266,9 +262,10 @@ impl Server {
             leader_id: 1,
             ..Default::default()
         };
-        let names = request.topics.iter().flat_map(|topics| {
-            topics.iter().filter_map(|t| t.name).collect::<Vec<_>>()
-        });
+        let names = request
+            .topics
+            .iter()
+            .flat_map(|topics| topics.iter().filter_map(|t| t.name).collect::<Vec<_>>());
         let topic = |name: &'a str| {
             let known = self.topics.get(name).copied();
             metadata::Topic {
@@ -299,7 +296,6 @@ fn produced<'a>(request: &produce::Request<'a>) -> produce::Response<'a> {
     let topic = |t: produce::Topic<'a>| produce::TopicResponse {
         name: t.name,
         partition_responses: t.partition_data.iter().map(partition).collect(),
-        ..Default::default()
     };
     let responses = request.topic_data.iter().map(topic).collect();
     produce::Response { responses, ..Default::default() }
