@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -69,7 +70,7 @@ class Bench:
             at += ["--cpu", str(self.o.client_cpu)]
             command += at
         if note:
-            line = shlex.join(["rillbench", *shown]).replace(self.o.folder, "DIR")
+            line = generic(shlex.join(["rillbench", *shown]).replace(self.o.folder, "DIR"))
             if line not in self.commands:
                 self.commands.append(line)
         command = [self.o.rillbench, *command, "--json"]
@@ -134,6 +135,11 @@ class Bench:
 
 def say(text: str) -> None:
     print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+
+
+def generic(command: str) -> str:
+    """Without the number of the round, which is at the end of a topic's name."""
+    return re.sub(r"(--topic \S+)-\d+(?= |$)", r"\1", command)
 
 
 def cpu(figures: dict) -> float:

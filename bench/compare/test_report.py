@@ -3,6 +3,7 @@
 import tempfile
 import unittest
 
+from measure import generic
 from report import Line, Section, document, keep, kept, number, ratios, spread, verdict
 
 
@@ -43,6 +44,10 @@ class Printing(unittest.TestCase):
         self.assertEqual([number(v) for v in (12345.6, 123.4, 12.34, 1.234, 0.1234)], ["12,346", "123", "12.3", "1.23", "0.123"])
         self.assertEqual(spread([3, 1, 2]), "2.00 [1.00 - 3.00]")
         self.assertEqual(spread([]), "-")
+
+    def test_a_command_is_shown_without_the_number_of_its_round(self):
+        self.assertEqual(generic("rillbench produce --topic g8-128-2 --x 1"), "rillbench produce --topic g8-128 --x 1")
+        self.assertEqual(generic("rillbench consume --topic big --once"), "rillbench consume --topic big --once")
 
     def test_a_section_survives_its_file(self):
         section = Section("g12", "Idle", "today", "v1", [line([1], [5], under=("kafka", 3))], ["rillbench watch"])
