@@ -27,6 +27,9 @@ def main() -> int:
         for name, goal in GOALS.items():
             print(f"{name:4} {goal.__doc__}")
         return 0
+    if o.render:
+        write(o)
+        return 0
     unknown = [g for g in o.goals if g not in GOALS]
     if unknown:
         say(f"no such goal: {' '.join(unknown)}; there are {' '.join(GOALS)}")
@@ -115,10 +118,12 @@ def arguments() -> argparse.Namespace:
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("goals", nargs="*", metavar="GOAL")
     p.add_argument("--list", action="store_true", help="what there is to measure")
+    p.add_argument("--render", action="store_true", help="only write RESULTS.md again from bench/results")
     p.add_argument("--quick", action="store_true", help="one short round of each, RESULTS.md untouched")
     p.add_argument("--rounds", type=int, default=3, help="per goal; 7 for figures to quote (default 3)")
     p.add_argument("--no-kafka", dest="kafka", action="store_false", help="only rillway and the floors")
     p.add_argument("--recovery-bytes", default="10G", help="how much g17 writes before it kills")
+    p.add_argument("--cold-bytes", default="4G", help="how much g5 and g6 read from disk")
     p.add_argument("--broker-cpu", type=int, default=0)
     p.add_argument("--client-cpu", type=int, default=min(1, (os.cpu_count() or 1) - 1))
     for name in ("rillway", "rillctl", "rillbench", "folder"):

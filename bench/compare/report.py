@@ -62,7 +62,9 @@ def verdict(line: Line) -> str:
     if not factors:
         return ""
     worst = max(factors)
-    return "met" if worst <= 1 else f"**missed**, {worst:.1f}x"
+    if worst <= 1:
+        return "met"
+    return "**missed**" if worst == float("inf") else f"**missed**, {worst:.1f}x"
 
 
 def _over(value: float, limit: float) -> float:
@@ -104,7 +106,7 @@ def table(section: Section) -> list[str]:
         own = line.rounds.get("rillway") or []
         against = []
         for name, values in line.rounds.items():
-            if name != "rillway" and own and values:
+            if name != "rillway" and ratios(values, own):
                 against.append(f"{name} {spread(ratios(values, own))}x")
         cells = [line.what, line.unit]
         cells += [spread(line.rounds.get(s) or []) for s in systems]
@@ -118,7 +120,9 @@ def summary(sections: list[Section]) -> list[str]:
     for section in sections:
         met = [line.what for line in section.lines if verdict(line) == "met"]
         missed = [
-            f"{line.what} ({verdict(line).split(', ')[1]})" for line in section.lines if "missed" in verdict(line)
+            f"{line.what} ({verdict(line).removeprefix('**missed**').strip(', ') or 'not 0'})"
+            for line in section.lines
+            if "missed" in verdict(line)
         ]
         name = f"[{section.goal.upper()}](#{section.goal}) {section.title}"
         out.append(f"| {name} | {'; '.join(met) or '-'} | {'; '.join(missed) or '-'} |")
