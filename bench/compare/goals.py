@@ -396,7 +396,7 @@ def restart(b: Bench, system) -> float:
     else:
         system.spawn()
     # rillbench keeps trying to connect.
-    f = b.bench(system, ["produce", "--topic", "many", "--warmup", "0", "--duration", "0.01", "--timeout", "120"], pid=False)
+    f = b.bench(system, ["produce", "--topic", "many", "--batch-bytes", "1k", "--warmup", "0", "--duration", "0.01", "--timeout", "120"], pid=False)
     if starter:
         starter.join()
     return f["primed_at_ms"] / 1000 - begun
