@@ -361,7 +361,7 @@ def count(r: Rounds, what: str, f: dict) -> None:
 
 
 def g17(b: Bench):
-    """Start after kill -9 with 1,000 partitions and 10 GiB, cold"""
+    """Start after kill -9 with 1,000 partitions, cold"""
     r = Rounds()
     partitions, size = ("20", "64M") if b.quick else ("1000", b.o.recovery_bytes)
     for _ in b.rounds("g17", 1):
