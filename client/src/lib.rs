@@ -2,6 +2,7 @@
 //!
 //! - [`core`]: the client without sockets and clocks. Bytes and time go in; bytes, timers and results come out.
 //! - [`Client`]: the same on a [`rillway_io::Runtime`], real or simulated.
+//! - [`Pipe`]: one connection with many prepared requests in flight, for whoever measures a broker.
 //! - [`Config`], [`ProducerConfig`], [`FetcherConfig`]: every bound there is.
 //!
 //! Absent on purpose: consumer groups, transactions, TLS and SASL, `acks=0`, and record-level futures (deliveries come
@@ -10,6 +11,7 @@
 mod config;
 pub mod core;
 mod error;
+mod pipe;
 mod transport;
 
 pub use config::{Acks, Address, AddressError, Config, FetcherConfig, ProducerConfig};
@@ -18,4 +20,5 @@ pub use core::{
     PartitionInfo, TopicInfo, TopicPartition,
 };
 pub use error::{Error, Result};
+pub use pipe::{Answered, Pipe, Prepared};
 pub use transport::Client;

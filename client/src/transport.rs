@@ -6,7 +6,7 @@
 //!
 //! Absent on purpose: TLS, and a choice among the addresses of a name beyond "the first that answers".
 
-mod link;
+pub(crate) mod link;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

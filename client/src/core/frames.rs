@@ -8,14 +8,17 @@ const READ: usize = 64 << 10;
 /// Most bytes asked for at once inside a large frame.
 const READ_LARGE: usize = 1 << 20;
 
-/// What was received and not yet handed on: at most one frame, and one read behind it.
+/// What was received and not yet handed on: the whole frames of one read, and at most one that has begun.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
+    /// Whole frames, handed on as slices: sixty small answers that came with one read cost one allocation, not sixty.
+    whole: Bytes,
+    /// What stands behind them.
     bytes: Vec<u8>,
 }
 
 impl Frames {
-    /// Lends what there is, to be appended to; [`Self::extend`] takes it back.
+    /// Lends what has begun, to be appended to; [`Self::extend`] takes it back.
     pub(super) fn lend(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.bytes)
     }
@@ -34,16 +37,18 @@ impl Frames {
     /// # Errors
     /// A length that is negative or above `limit`.
     pub(super) fn next(&mut self, limit: usize) -> Result<Option<Bytes>, DecodeError> {
-        let Some((prefix, rest)) = self.bytes.split_first_chunk::<4>() else {
-            return Ok(None);
-        };
-        let len = frame_len(*prefix, limit)?;
-        if rest.len() < len {
-            return Ok(None);
+        if self.whole.is_empty() {
+            let end = span(&self.bytes, limit)?;
+            if end == 0 {
+                return Ok(None);
+            }
+            let behind = self.bytes.split_off(end);
+            self.whole = Bytes::from(std::mem::replace(&mut self.bytes, behind));
         }
-        let behind = self.bytes.split_off(4 + len);
-        let frame = std::mem::replace(&mut self.bytes, behind);
-        Ok(Some(Bytes::from(frame).slice(4..)))
+        let prefix = self.whole.first_chunk::<4>().expect("`span` ends behind a whole frame");
+        let len = frame_len(*prefix, limit)?;
+        let frame = self.whole.split_to(4 + len);
+        Ok(Some(frame.slice(4..)))
     }
 
     /// How many bytes to ask for next.
@@ -55,6 +60,23 @@ impl Frames {
         let missing = frame_len(*prefix, limit).map_or(0, |len| len.saturating_sub(rest.len()));
         missing.clamp(READ, READ_LARGE)
     }
+}
+
+/// Where the last whole frame ends; 0: there is none yet.
+///
+/// # Errors
+/// A first length that is negative or above `limit`. A later one is reported when it has become the first.
+fn span(bytes: &[u8], limit: usize) -> Result<usize, DecodeError> {
+    let mut end = 0;
+    while let Some((prefix, rest)) = bytes[end..].split_first_chunk::<4>() {
+        match frame_len(*prefix, limit) {
+            Ok(len) if len <= rest.len() => end += 4 + len,
+            Ok(_) => break,
+            Err(_) if end > 0 => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(end)
 }
 
 #[cfg(test)]

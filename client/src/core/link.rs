@@ -25,7 +25,7 @@ const VERSIONS_FIRST: i16 = 3;
 
 /// A connection, from the moment it is asked for.
 #[derive(Debug)]
-pub(super) struct Link<P> {
+pub(crate) struct Link<P> {
     address: Address,
     client_id: Arc<str>,
     max_frame: usize,
@@ -57,17 +57,17 @@ struct InFlight<P> {
 
 /// The answer to a request.
 #[derive(Debug)]
-pub(super) struct Answer<P> {
-    pub(super) version: i16,
+pub(crate) struct Answer<P> {
+    pub(crate) version: i16,
     /// The whole frame without its length; `body` starts behind the header.
-    pub(super) frame: Bytes,
-    pub(super) body: usize,
-    pub(super) purpose: P,
+    pub(crate) frame: Bytes,
+    pub(crate) body: usize,
+    pub(crate) purpose: P,
 }
 
 /// What came of a frame.
 #[derive(Debug)]
-pub(super) enum Received<P> {
+pub(crate) enum Received<P> {
     /// The handshake goes on: send this.
     Again(Frame),
     /// The handshake is over: requests may be sent.
@@ -77,7 +77,7 @@ pub(super) enum Received<P> {
 
 impl<P> Link<P> {
     /// A connection that shall be ready at `deadline`, handshake included.
-    pub(super) fn new(
+    pub(crate) fn new(
         address: Address,
         client_id: Arc<str>,
         max_frame: usize,
@@ -99,12 +99,12 @@ impl<P> Link<P> {
         &self.address
     }
 
-    pub(super) fn is_ready(&self) -> bool {
+    pub(crate) fn is_ready(&self) -> bool {
         self.state == State::Ready
     }
 
     /// What the requests without an answer were for, oldest first.
-    pub(super) fn in_flight(&self) -> impl Iterator<Item = &P> {
+    pub(crate) fn in_flight(&self) -> impl Iterator<Item = &P> {
         self.in_flight.iter().filter_map(|f| f.purpose.as_ref())
     }
 
@@ -114,7 +114,7 @@ impl<P> Link<P> {
     }
 
     /// When the connection has taken too long.
-    pub(super) fn deadline(&self) -> Option<Duration> {
+    pub(crate) fn deadline(&self) -> Option<Duration> {
         match self.state {
             State::Opening { deadline } => Some(deadline),
             State::Ready => self.in_flight.front().map(|f| f.deadline),
@@ -122,7 +122,7 @@ impl<P> Link<P> {
     }
 
     /// The connection is open: the first request.
-    pub(super) fn opened(&mut self) -> Frame {
+    pub(crate) fn opened(&mut self) -> Frame {
         self.ask_versions(VERSIONS_FIRST)
     }
 
@@ -138,7 +138,7 @@ impl<P> Link<P> {
     ///
     /// # Errors
     /// When there is no common one.
-    pub(super) fn version(&self, api: ApiKey) -> Result<i16> {
+    pub(crate) fn version(&self, api: ApiKey) -> Result<i16> {
         self.versions.pick(api)
     }
 
@@ -151,6 +151,21 @@ impl<P> Link<P> {
         purpose: P,
     ) -> Frame {
         self.enqueue(request, version, deadline, Some(purpose))
+    }
+
+    /// Expects the answer to a request that was encoded before; returns the number to put into it.
+    pub(crate) fn expect(
+        &mut self,
+        api: ApiKey,
+        version: i16,
+        deadline: Duration,
+        purpose: P,
+    ) -> i32 {
+        let correlation_id = self.next_correlation;
+        self.next_correlation = correlation_id.wrapping_add(1);
+        let purpose = Some(purpose);
+        self.in_flight.push_back(InFlight { correlation_id, api, version, deadline, purpose });
+        correlation_id
     }
 
     fn enqueue<'a, R: RequestMessage<'a>>(
@@ -173,17 +188,17 @@ impl<P> Link<P> {
     }
 
     /// Lends the vector to append to.
-    pub(super) fn lend(&mut self) -> Vec<u8> {
+    pub(crate) fn lend(&mut self) -> Vec<u8> {
         self.frames.lend()
     }
 
     /// Takes bytes as they came.
-    pub(super) fn extend(&mut self, bytes: Vec<u8>) {
+    pub(crate) fn extend(&mut self, bytes: Vec<u8>) {
         self.frames.extend(bytes);
     }
 
     /// How many bytes to read next.
-    pub(super) fn want(&self) -> usize {
+    pub(crate) fn want(&self) -> usize {
         self.frames.want(self.max_frame)
     }
 
@@ -191,7 +206,7 @@ impl<P> Link<P> {
     ///
     /// # Errors
     /// Every error ends the connection.
-    pub(super) fn next(&mut self) -> Result<Option<Received<P>>> {
+    pub(crate) fn next(&mut self) -> Result<Option<Received<P>>> {
         let frame = self.frames.next(self.max_frame);
         let Some(frame) = frame.map_err(|e| self.decode_error("a request", e))? else {
             return Ok(None);
@@ -248,7 +263,7 @@ impl<P> Link<P> {
     }
 
     /// For answers that the owner could not decode.
-    pub(super) fn decode_error(&self, api: &'static str, source: DecodeError) -> Error {
+    pub(crate) fn decode_error(&self, api: &'static str, source: DecodeError) -> Error {
         Error::Decode { address: self.address.clone(), api, source }
     }
 
@@ -267,7 +282,7 @@ impl<P> Answer<P> {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub(super) fn decode<'a, R: Message<'a>>(&'a self) -> Result<R, DecodeError> {
+    pub(crate) fn decode<'a, R: Message<'a>>(&'a self) -> Result<R, DecodeError> {
         R::decode_body(&self.frame[self.body..], self.version)
     }
 }

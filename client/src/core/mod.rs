@@ -17,7 +17,7 @@ mod answers;
 mod calls;
 mod fetcher;
 mod frames;
-mod link;
+pub(crate) mod link;
 mod metadata;
 mod peers;
 mod producer;

@@ -95,7 +95,7 @@ async fn send(conn: Conn, outbox: Rc<Outbox>) {
 }
 
 /// Connects to the first address of a name that answers; otherwise returns what went wrong with the last one.
-async fn connect(rt: &Runtime, to: &Address) -> Result<Conn, String> {
+pub(crate) async fn connect(rt: &Runtime, to: &Address) -> Result<Conn, String> {
     let mut why = "the name has no address".to_string();
     for address in resolve(to).await? {
         match rt.connect(address).await {
