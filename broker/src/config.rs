@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rillway_api::Limits;
+use rillway_io::{TRANSFER_BYTES_MIN, TransferMode};
 use rillway_log::{
     Mutant, RING_BYTES_DEFAULT, RING_BYTES_MIN, StorageOptions, StoreOptions, batch_bytes_max,
 };
@@ -202,6 +203,15 @@ pub const KEYS: &[Key] = &[
         "Memory per core for large requests that are under way.",
     ),
     key(
+        "transfer.memory.bytes",
+        "bytes",
+        64 * MIB,
+        TRANSFER_BYTES_MIN as i64,
+        1 << 40,
+        false,
+        "Memory per core for answers on their way from files (one half) and from other cores (the other) to clients.",
+    ),
+    key(
         "reserve.bytes",
         "bytes",
         16 * MIB,
@@ -220,6 +230,8 @@ pub struct Config {
     pub cores: Vec<usize>,
     /// A file system that is taken although it has not been tested (see `placement`).
     pub storage_allow: Option<String>,
+    /// Which way sealed segments take to clients; taken at the start.
+    pub transfer: TransferMode,
     values: BTreeMap<&'static str, i64>,
 }
 
@@ -230,6 +242,7 @@ impl Default for Config {
             listen: "127.0.0.1:9092".to_owned(),
             cores: vec![0],
             storage_allow: None,
+            transfer: TransferMode::default(),
             values: KEYS.iter().map(|k| (k.name, k.default)).collect(),
         }
     }
@@ -248,6 +261,7 @@ impl Config {
                 self.listen = value.to_owned();
             }
             "cores" => self.cores = parse_cores(value)?,
+            "transfer" => self.transfer = value.parse()?,
             "storage.allow" => self.storage_allow = Some(value.to_owned()),
             _ => {
                 let Some(key) = KEYS.iter().find(|k| k.name == name) else {
@@ -352,6 +366,8 @@ impl Config {
             store: StoreOptions {
                 undestaged_bytes: self.get("undestaged.bytes").unsigned_abs(),
                 cache_bytes: self.size("cache.bytes"),
+                transfer_bytes: self.size("transfer.memory.bytes"),
+                transfer: self.transfer,
                 producer_expiration_ms: self.get("producer.id.expiration.ms"),
                 delete_delay: self.ms("log.segment.delete.delay.ms"),
                 lock_wait: Duration::from_secs(10),
@@ -478,7 +494,9 @@ pub fn document() -> String {
          # Where everything is kept; one directory per broker. Flag: --data-dir\n# data.dir = \"/var/lib/rillway\"\n\n\
          # Address that clients connect to. Flag: --listen\n# listen = \"127.0.0.1:9092\"\n\n\
          # CPUs, one thread each. Flag: --cores\n# cores = \"0\"\n\n\
-         # A file system without our tests to be used nevertheless: btrfs, zfs, bcachefs or overlay.\n# storage.allow = \"btrfs\"\n",
+         # A file system without our tests to be used nevertheless: btrfs, zfs, bcachefs or overlay.\n# storage.allow = \"btrfs\"\n\n\
+         # How sealed segments go to clients, taken at the start: copy (direct reads into memory), splice (from the page\n\
+         # cache, by sendfile), or auto (copy to clients on this host, splice to others).\n# transfer = \"auto\"\n",
     );
     for k in KEYS {
         let unit = if k.unit.is_empty() { String::new() } else { format!(", {}", k.unit) };

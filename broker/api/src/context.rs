@@ -28,6 +28,8 @@ pub struct Limits {
     pub connections_max: usize,
     /// A frame that was begun must go on within this.
     pub frame_progress: std::time::Duration,
+    /// An answer that others wait for to be taken is taken within this.
+    pub answer_progress: std::time::Duration,
     /// Kafka: connections.max.idle.ms.
     pub idle: std::time::Duration,
 }
@@ -41,6 +43,7 @@ impl Default for Limits {
             in_flight_max: 128,
             connections_max: 20_000,
             frame_progress: std::time::Duration::from_secs(30),
+            answer_progress: std::time::Duration::from_secs(30),
             idle: std::time::Duration::from_secs(600),
         }
     }

@@ -24,7 +24,7 @@ mod topics;
 
 pub use config::{Defaults, TOPIC_CONFIGS, TopicConfig, TopicSettings};
 pub use error::{PartitionError, TopicError};
-pub use fetch::{FetchPartition, FetchSpec, FetchedPartition};
+pub use fetch::{FetchPartition, FetchSpec, Fetched, FetchedPartition, FetchedRecords};
 pub use mesh::{Mesh, Port, mesh};
 pub use offsets::{OffsetAnswer, OffsetQuery};
 pub use produce::{Produced, Producing};
