@@ -9,4 +9,5 @@ mod metadata;
 mod offsets;
 mod produce;
 mod topics;
+mod transfer;
 mod versions;

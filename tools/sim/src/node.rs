@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rillway::node::{NodeOptions, Shared, start_core};
 use rillway_api::Limits;
-use rillway_io::Notify;
+use rillway_io::{Notify, TRANSFER_BYTES_MIN, TransferMode};
 use rillway_io::sim::{NodeHandle, World};
 use rillway_log::{
     Mutant, PartitionState, RING_BYTES_MIN, StorageOptions, StoreCounters, StoreOptions,
@@ -42,6 +42,8 @@ impl Settings {
             store: StoreOptions {
                 undestaged_bytes: *rng.pick(&[4 << 20, 4 << 20, 8 << 20, 32 << 20]),
                 cache_bytes: *rng.pick(&[1 << 20, 1 << 20, 64 << 20]),
+                transfer_bytes: TRANSFER_BYTES_MIN,
+                transfer: *rng.pick(&[TransferMode::Copy, TransferMode::Splice]),
                 delete_delay: Duration::from_millis(*rng.pick(&[0, 20, 500])),
                 mutant,
                 ..Default::default()
