@@ -2,7 +2,8 @@
 //!
 //! `probe_transfer DIR MIB ROUNDS`: makes a file of so many MiB in DIR and prints, medians of interleaved rounds:
 //! - sending it over loopback by direct reads (copy) and from the page cache (splice), with the cache dropped before and
-//!   with the file in it; sender on CPU 0, a reader that copies the bytes out on the last CPU;
+//!   with the file in it; sender on CPU 0, on the last CPU a reader that copies the bytes out, or one that has the
+//!   kernel throw them away (MSG_TRUNC), which is the nearer model of a network card that fetches them by itself;
 //! - how long a durable write of one block takes on the sender's core, alone and beside two such readers;
 //! - how to tell whether pages are in memory: mincore and preadv2 with RWF_NOWAIT, and whether asking starts a read.
 
@@ -60,15 +61,27 @@ fn prepare(path: &Path, warm: bool) {
     }
 }
 
+/// Takes bytes off a socket; 0 at the end.
+fn take(conn: &mut TcpStream, buffer: &mut [u8], discard: bool) -> usize {
+    if !discard {
+        return conn.read(buffer).expect("read");
+    }
+    // SAFETY: the pointer and length are those of a live, exclusively borrowed slice; the socket is open.
+    let got = unsafe {
+        libc::recv(conn.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_TRUNC)
+    };
+    usize::try_from(got).expect("recv")
+}
+
 /// A reader on a thread of its own: reads to the end and gives its own CPU time.
-fn reader(addr: SocketAddr) -> std::thread::JoinHandle<(u64, Duration)> {
+fn reader(addr: SocketAddr, discard: bool) -> std::thread::JoinHandle<(u64, Duration)> {
     std::thread::spawn(move || {
         pin_to_last();
         let mut conn = TcpStream::connect(addr).expect("connect");
         let mut buffer = vec![0; 256 << 10];
         let mut total = 0;
         loop {
-            match conn.read(&mut buffer).expect("read") {
+            match take(&mut conn, &mut buffer, discard) {
                 0 => return (total, cpu(libc::RUSAGE_THREAD)),
                 n => total += n as u64,
             }
@@ -118,16 +131,20 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 async fn pump(rt: &Runtime, path: &Path, mib: u64, rounds: usize) {
-    println!("one reader, {mib} MiB                 MiB/s   CPU ms/GiB: core   threads   reader   brought");
-    let ways = [TransferMode::Copy, TransferMode::Splice];
-    let mut rows = vec![Vec::new(); 4];
+    println!(
+        "one reader, {mib} MiB                 MiB/s   CPU ms/GiB: core   threads   reader   brought"
+    );
+    let modes = [TransferMode::Copy, TransferMode::Splice];
+    let ways: Vec<_> = modes
+        .into_iter()
+        .flat_map(|m| [(m, false, false), (m, true, false), (m, false, true), (m, true, true)])
+        .collect();
+    let mut rows = vec![Vec::new(); ways.len()];
     for _ in 0..rounds {
-        for (row, (mode, warm)) in
-            ways.into_iter().flat_map(|m| [(m, false), (m, true)]).enumerate()
-        {
+        for (row, (mode, warm, discard)) in ways.iter().copied().enumerate() {
             prepare(path, warm);
             let acceptor = listen(rt).await;
-            let reading = reader(acceptor.local_addr());
+            let reading = reader(acceptor.local_addr(), discard);
             let (before, all, began) =
                 (cpu(libc::RUSAGE_THREAD), cpu(libc::RUSAGE_SELF), Instant::now());
             let brought = send(rt, &acceptor, path, mode, Rc::default(), 1).await;
@@ -145,11 +162,21 @@ async fn pump(rt: &Runtime, path: &Path, mib: u64, rounds: usize) {
             ]);
         }
     }
-    for (row, name) in ["copy, cold", "copy, cached", "splice, cold", "splice, cached"].iter().enumerate() {
+    for (row, (mode, warm, discard)) in ways.iter().enumerate() {
+        let name = format!(
+            "{}, {}{}",
+            if *mode == TransferMode::Copy { "copy" } else { "splice" },
+            if *warm { "cached" } else { "cold" },
+            if *discard { ", discarded" } else { "" }
+        );
         let m = |i: usize| median(rows[row].iter().map(|r| r[i]).collect());
         println!(
             "{name:<30} {:>7.0} {:>19.0} {:>9.0} {:>8.0} {:>9.0}",
-            m(0), m(1), m(2), m(3), m(4)
+            m(0),
+            m(1),
+            m(2),
+            m(3),
+            m(4)
         );
     }
 }
@@ -186,14 +213,14 @@ async fn latency(rt: &Runtime, dir: &Path, path: &Path, rounds: usize) {
             if let Some(mode) = mode {
                 for _ in 0..2 {
                     let acceptor = listen(rt).await;
-                    readers.push(reader(acceptor.local_addr()));
+                    readers.push(reader(acceptor.local_addr(), false));
                     let (own, path, stop) = (rt.clone(), path.to_path_buf(), Rc::clone(&stop));
                     tasks.push(rt.spawn(Class::Connection, async move {
                         loop_cold(&own, &acceptor, &path, mode, stop).await;
                     }));
                 }
             }
-            let took = commits(rt, dir, 5_000).await;
+            let took = commits(rt, dir, 2_000).await;
             stop.set(true);
             for task in tasks {
                 task.await.expect("no panic");
@@ -205,7 +232,9 @@ async fn latency(rt: &Runtime, dir: &Path, path: &Path, rounds: usize) {
             figures[row].push([at(0.5), at(0.99), at(0.999)]);
         }
     }
-    for (row, name) in ["alone", "beside two readers, copy", "beside two readers, splice"].iter().enumerate() {
+    for (row, name) in
+        ["alone", "beside two readers, copy", "beside two readers, splice"].iter().enumerate()
+    {
         let m = |i: usize| median(figures[row].iter().map(|r| r[i]).collect());
         println!("{name:<36} {:>8.0} {:>8.0} {:>8.0}", m(0), m(1), m(2));
     }
@@ -252,9 +281,14 @@ fn asking(path: &Path) {
     let began = Instant::now();
     assert!((0..pages).all(|page| nowait(page) == 1));
     let by_nowait = began.elapsed();
-    println!("asking for 8 MiB of resident pages, us per MiB: mincore {:.1}, preadv2 per page {:.1}",
-        by_mincore.as_secs_f64() * 1e6 / 8.0, by_nowait.as_secs_f64() * 1e6 / 8.0);
-    for (name, advice) in [("as it is", libc::POSIX_FADV_NORMAL), ("FADV_RANDOM", libc::POSIX_FADV_RANDOM)] {
+    println!(
+        "asking for 8 MiB of resident pages, us per MiB: mincore {:.1}, preadv2 per page {:.1}",
+        by_mincore.as_secs_f64() * 1e6 / 8.0,
+        by_nowait.as_secs_f64() * 1e6 / 8.0
+    );
+    for (name, advice) in
+        [("as it is", libc::POSIX_FADV_NORMAL), ("FADV_RANDOM", libc::POSIX_FADV_RANDOM)]
+    {
         prepare(path, false);
         // SAFETY: takes a descriptor that is open, and numbers.
         unsafe { libc::posix_fadvise(fd, 0, 0, advice) };
@@ -263,7 +297,10 @@ fn asking(path: &Path) {
         let still = mincore();
         let got = nowait(16);
         std::thread::sleep(Duration::from_millis(100));
-        println!("{name}: resident pages {none}, after mincore {still}, after one preadv2 NOWAIT (which gave {got}) {}", mincore());
+        println!(
+            "{name}: resident pages {none}, after mincore {still}, after one preadv2 NOWAIT (which gave {got}) {}",
+            mincore()
+        );
     }
 }
 

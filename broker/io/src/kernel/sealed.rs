@@ -20,6 +20,8 @@ use crate::error::{Error, Result};
 
 /// Pages are brought in by so many bytes, also beyond what was asked for: readers are sequential.
 const WINDOW: u64 = 2 << 20;
+/// Distance of the bytes by which a thread waits for a range.
+const STEP: u64 = 64 << 10;
 /// Bytes of a file per sendfile: the core is kept for 100 us by one.
 pub(super) const PIECE: usize = 256 << 10;
 
@@ -113,14 +115,15 @@ impl Drop for Mapping {
     }
 }
 
-/// Reads a byte of each page, waiting for it.
-fn touch(file: &File, pos: u64, end: u64) -> io::Result<()> {
+/// Waits for a range that is being read: for a byte here and there, since pages are read by larger pieces. One that is
+/// late is waited for when it is asked for again; a byte of each page would cost 100 ms of a thread per GiB.
+fn wait_for(file: &File, pos: u64, end: u64) -> io::Result<()> {
     let mut at = pos;
     while at < end {
         file.read_exact_at(&mut [0], at)?;
-        at = (at / BLOCK as u64 + 1) * BLOCK as u64;
+        at += STEP;
     }
-    Ok(())
+    file.read_exact_at(&mut [0], end - 1)
 }
 
 impl SealedFile {
@@ -161,7 +164,7 @@ impl SealedFile {
         let ahead = WINDOW.min(self.opened.len - pos);
         let done = self.readers.run(&[], move || {
             advise(&file, pos, ahead, libc::POSIX_FADV_WILLNEED)?;
-            touch(&file, pos, end)
+            wait_for(&file, pos, end)
         });
         done.await.map_err(|e| self.error("readahead", e))
     }
