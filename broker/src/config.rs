@@ -496,7 +496,7 @@ pub fn document() -> String {
          # CPUs, one thread each. Flag: --cores\n# cores = \"0\"\n\n\
          # A file system without our tests to be used nevertheless: btrfs, zfs, bcachefs or overlay.\n# storage.allow = \"btrfs\"\n\n\
          # How sealed segments go to clients, taken at the start: copy (direct reads into memory), splice (from the page\n\
-         # cache, by sendfile), or auto (copy to clients on this host, splice to others).\n# transfer = \"auto\"\n",
+         # cache, by sendfile: for data that is read many times), or auto (what was measured to be better: copy).\n# transfer = \"auto\"\n",
     );
     for k in KEYS {
         let unit = if k.unit.is_empty() { String::new() } else { format!(", {}", k.unit) };

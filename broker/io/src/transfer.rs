@@ -8,7 +8,6 @@
 
 use std::cell::Cell;
 use std::fmt;
-use std::net::IpAddr;
 use std::rc::Rc;
 use std::str::FromStr;
 
@@ -29,7 +28,7 @@ const _: () = assert!(TRANSFER_BYTES_MIN / 2 >= 4 * PIECE);
 /// Which way bytes of sealed files take to a socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TransferMode {
-    /// What was measured to be better for the peer (kernel-notes/04-transfer.md).
+    /// What was measured to be better for data that is read once: copy (kernel-notes/04-transfer.md).
     #[default]
     Auto,
     /// From the page cache, by sendfile(2).
@@ -107,13 +106,13 @@ impl Transfer {
         }
     }
 
-    /// Whether sealed files go to this peer from the page cache.
-    pub fn splices_to(&self, peer: IpAddr) -> bool {
+    /// Whether sealed files go from the page cache.
+    pub fn splices(&self) -> bool {
         match self.inner.mode {
             TransferMode::Splice => true,
-            TransferMode::Copy => false,
-            // On loopback nothing is saved: the receiver copies, and copying costs less than pages one by one.
-            TransferMode::Auto => !peer.to_canonical().is_loopback(),
+            // Cold data is dearer through the page cache, whatever the peer does with it: filling the cache costs more
+            // than the copy that sendfile saves.
+            TransferMode::Copy | TransferMode::Auto => false,
         }
     }
 
@@ -214,16 +213,5 @@ mod tests {
     fn only_the_three_ways_have_a_name() {
         assert_eq!("splice".parse(), Ok(TransferMode::Splice));
         assert!("sendfile".parse::<TransferMode>().is_err());
-    }
-
-    #[test]
-    fn a_peer_on_this_host_is_copied_to_unless_the_setting_says_otherwise() {
-        let way = |mode, peer: &str| {
-            Transfer::new(mode, TRANSFER_BYTES_MIN).splices_to(peer.parse().expect("an address"))
-        };
-        for local in ["127.0.0.1", "::1", "::ffff:127.0.0.1"] {
-            assert!(!way(TransferMode::Auto, local) && way(TransferMode::Splice, local));
-        }
-        assert!(!way(TransferMode::Copy, "10.0.0.1"));
     }
 }

@@ -35,7 +35,7 @@ pub struct FetchSpec {
     pub max_bytes: usize,
     pub min_bytes: usize,
     pub max_wait: Duration,
-    /// Whether sealed segments go to this client from the page cache.
+    /// Whether sealed segments are sent from the page cache.
     pub cached: bool,
 }
 
@@ -194,12 +194,13 @@ impl Shard {
         &self,
         p: &FetchPartition,
         left: Left,
-    ) -> Result<(Rc<Log>, usize), FetchedPartition> {
-        let log = self.own(p.id).map_err(FetchedPartition::failed)?;
-        check_epoch(&log, p.leader_epoch).map_err(FetchedPartition::failed)?;
+    ) -> Result<(Rc<Log>, usize), Box<FetchedPartition>> {
+        let failed = |e| Box::new(FetchedPartition::failed(e));
+        let log = self.own(p.id).map_err(failed)?;
+        check_epoch(&log, p.leader_epoch).map_err(failed)?;
         let max = p.max_bytes.min(left.bytes);
         if max == 0 && !left.first {
-            return Err(FetchedPartition::empty(&log));
+            return Err(Box::new(FetchedPartition::empty(&log)));
         }
         Ok((log, max))
     }
@@ -208,7 +209,7 @@ impl Shard {
     async fn read_own(&self, p: &FetchPartition, left: Left) -> FetchedPartition {
         let (log, max) = match self.to_read(p, left) {
             Ok(found) => found,
-            Err(answer) => return answer,
+            Err(answer) => return *answer,
         };
         match log.fetch(p.offset, max, left.first, left.cached).await {
             Ok(found) => FetchedPartition {
@@ -236,7 +237,7 @@ impl Shard {
         };
         let (log, max) = match self.to_read(p, left) {
             Ok(found) => found,
-            Err(answer) => return carried(answer, Vec::new()),
+            Err(answer) => return carried(*answer, Vec::new()),
         };
         match log.read(p.offset, max, left.first, left.copied).await {
             Ok(found) => Carried {

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use rillway::node::{NodeOptions, Shared, start_core};
 use rillway_api::Limits;
-use rillway_io::{Notify, TRANSFER_BYTES_MIN, TransferMode};
 use rillway_io::sim::{NodeHandle, World};
+use rillway_io::{Notify, TRANSFER_BYTES_MIN, TransferMode};
 use rillway_log::{
     Mutant, PartitionState, RING_BYTES_MIN, StorageOptions, StoreCounters, StoreOptions,
 };

@@ -66,7 +66,7 @@ pub(crate) async fn handle(request: Request, body: &Body<'_>) -> Result<Answer, 
             .min(request.context.limits().fetch_bytes_max),
         min_bytes: usize::try_from(body.min_bytes).unwrap_or(0),
         max_wait: Duration::from_millis(max_wait),
-        cached: request.context.shard().store().transfer().splices_to(request.peer.ip()),
+        cached: request.context.shard().store().transfer().splices(),
     };
     later(async move {
         let fetched = request.context.shard().fetch(spec).await;
