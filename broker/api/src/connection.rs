@@ -7,7 +7,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::rc::{Rc, Weak};
 
 use rillway_io::{Class, Conn, Instant, IoList, Notify, Permit, Semaphore};
@@ -164,6 +164,27 @@ async fn read(context: &Context, life: &Rc<Life>, queue: &Rc<Queue>, door: usize
     }
 }
 
+/// Sends an answer. A client may take its time, unless the answer holds memory that others wait for: then it has
+/// `answer_progress` for all of it. (What can be read again when there is room holds none.)
+async fn send(context: &Context, conn: &Conn, list: IoList) -> Result<(), Option<String>> {
+    if !list.holds_memory() {
+        return conn.send(list).await.map_err(|_| None);
+    }
+    let (rt, limit) = (context.shard().runtime(), context.limits().answer_progress);
+    let mut sending = pin!(conn.send(list));
+    loop {
+        match rt.timeout(limit, sending.as_mut()).await {
+            Some(sent) => return sent.map_err(|_| None),
+            None if context.shard().store().transfer().held_is_short() => {
+                return Err(Some(format!(
+                    "an answer from another core was not taken within {limit:?}, and others wait for its memory"
+                )));
+            }
+            None => {}
+        }
+    }
+}
+
 async fn write(context: Context, life: Rc<Life>, queue: Rc<Queue>) {
     let conn = &life.conn;
     loop {
@@ -177,7 +198,7 @@ async fn write(context: Context, life: Rc<Life>, queue: Rc<Queue>) {
             continue;
         };
         let sent = match waiting.answer.await {
-            Ok(Some(list)) => conn.send(list).await.map_err(|_| None),
+            Ok(Some(list)) => send(&context, conn, list).await,
             Ok(None) => Ok(()),
             Err(Close(what)) => Err(Some(what)),
         };

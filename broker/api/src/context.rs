@@ -32,6 +32,8 @@ pub struct Limits {
     pub connections_per_ip_max: usize,
     /// A frame that was begun must go on within this.
     pub frame_progress: std::time::Duration,
+    /// An answer that others wait for to be taken is taken within this.
+    pub answer_progress: std::time::Duration,
     /// Kafka: connections.max.idle.ms.
     pub idle: std::time::Duration,
 }
@@ -46,6 +48,7 @@ impl Default for Limits {
             connections_max: 100_000,
             connections_per_ip_max: usize::MAX,
             frame_progress: std::time::Duration::from_secs(30),
+            answer_progress: std::time::Duration::from_secs(30),
             idle: std::time::Duration::from_secs(600),
         }
     }

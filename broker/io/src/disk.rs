@@ -13,6 +13,7 @@ use std::time::Duration;
 use crate::chunk::{BLOCK, Chunk};
 use crate::error::{Error, Result};
 use crate::runtime::{Backend, Runtime};
+use crate::sealed::{SealedBackend, SealedFile};
 use crate::{kernel, sim};
 
 /// How long a refused lock waits before it asks again.
@@ -148,6 +149,15 @@ impl Disk {
         };
         let inner = FileInner { backend, runtime: self.runtime.clone() };
         Ok(DirectFile { inner: Rc::new(inner) })
+    }
+
+    /// Opens a file that nobody writes any more, to be sent from the page cache. Fails with `Unsupported` where the
+    /// file system cannot tell whether a page is in memory.
+    pub async fn open_sealed(&self, path: &Path) -> Result<SealedFile> {
+        Ok(SealedFile::new(match &self.backend {
+            DiskBackend::Kernel(d) => SealedBackend::Kernel(d.open_sealed(path).await?),
+            DiskBackend::Sim(d) => SealedBackend::Sim(d.open_sealed(path).await?),
+        }))
     }
 
     /// Creates a directory and those above it that are missing. Does not sync any of them.

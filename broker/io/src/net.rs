@@ -1,22 +1,26 @@
-//! Byte streams: `Acceptor`, `Conn`, and `IoList`, the ordered parts of one message.
+//! Byte streams: `Acceptor` and `Conn`, and how a list of parts goes into a socket.
 //!
-//! A connection stays on the core that accepted or opened it. `IoList` is a pull source: of its file parts at
-//! most 1 MiB is in memory at a time, read when the socket has taken what came before, so a slow reader pins
-//! files and not memory. Absent on purpose: TLS (above this crate), and moving a connection to another core.
+//! A connection stays on the core that accepted or opened it. `IoList` is a pull source: of its file ranges one piece
+//! at a time is found, when the socket has taken what came before, within the core's budget (`transfer`); so a slow
+//! reader pins files and not memory. Absent on purpose: TLS (above this crate), and moving a connection to another core.
 
-use std::collections::VecDeque;
 use std::fmt;
+use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use crate::chunk::Chunk;
+use crate::chunk::{BLOCK, Chunk};
 use crate::disk::DirectFile;
 use crate::error::{Error, Result};
+use crate::list::{FileRange, IoList, ListPart, Outgoing, Part};
+use crate::sealed::{SealedBackend, SealedFile};
 use crate::semaphore::Semaphore;
+use crate::sync::first;
+use crate::transfer::{Located, PIECE, Transfer};
 use crate::{kernel, sim};
 
-/// Bytes of file parts in memory per connection.
-const PIECE: usize = 1 << 20;
+/// Least that is read at once for a socket whose memory was needed elsewhere.
+const SHORT: usize = 64 << 10;
 
 /// How to listen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -114,51 +118,159 @@ impl Conn {
     pub async fn send(&self, list: IoList) -> Result<()> {
         let _turn = self.inner.sending.acquire(1).await;
         let mut guard = SendGuard { conn: self, done: false };
-        let mut ready: VecDeque<Part> = VecDeque::new();
-        let mut materialised = 0;
-        for part in list.parts {
+        self.begin();
+        let IoList { parts, held, .. } = list;
+        let mut out = Outgoing::default();
+        for part in parts {
             match part {
-                ListPart::Memory(part) => ready.push_back(part),
-                ListPart::File(range) => {
-                    let end = range.pos.checked_add(range.len).ok_or_else(|| {
-                        Error::at(
-                            "send",
-                            range.file.path(),
-                            std::io::ErrorKind::InvalidInput.into(),
-                        )
-                        .with_detail(format!("{} bytes at {}", range.len, range.pos))
-                    })?;
-                    let mut pos = range.pos;
-                    while pos < end {
-                        if materialised >= PIECE {
-                            self.send_parts(&mut ready).await?;
-                            materialised = 0;
-                        }
-                        let room = PIECE - materialised;
-                        let want = usize::try_from(end - pos).map_or(room, |left| left.min(room));
-                        let piece = range.file.read_at(pos, want).await?;
-                        if piece.is_empty() {
-                            let eof = std::io::ErrorKind::UnexpectedEof.into();
-                            return Err(Error::at("send", range.file.path(), eof)
-                                .with_detail(format!("ends at {pos}, expected {end}")));
-                        }
-                        pos += piece.len() as u64;
-                        materialised += piece.len();
-                        ready.push_back(Part::Chunk(piece));
-                    }
-                }
+                ListPart::Memory(part) => out.push(part),
+                ListPart::File(range) => self.send_range(&mut out, &range).await?,
             }
         }
-        self.send_parts(&mut ready).await?;
+        self.flush(&mut out, false).await?;
+        drop(held);
         guard.done = true;
         Ok(())
     }
 
-    async fn send_parts(&self, parts: &mut VecDeque<Part>) -> Result<()> {
-        parts.retain(|part| !part.bytes().is_empty());
+    /// Sends what is in `out` and, behind it, a range, each piece of it found when the socket may have room. Something
+    /// may be left in `out`.
+    async fn send_range(&self, out: &mut Outgoing, range: &FileRange) -> Result<()> {
+        let end = range.pos.checked_add(range.len).ok_or_else(|| {
+            Error::new("send", io::ErrorKind::InvalidInput.into())
+                .with_detail(format!("{} bytes at {}", range.len, range.pos))
+        })?;
+        let mut pos = range.pos;
+        // After an eviction no more is read than the socket took before.
+        let mut most = PIECE;
+        while pos < end {
+            let want = usize::try_from(end - pos).map_or(most, |left| left.min(most));
+            match range.source.locate(pos, want) {
+                Some(Located::Memory(chunks)) => {
+                    let pushed: usize = chunks.iter().map(Chunk::len).sum();
+                    assert!(pushed > 0 && pushed <= want, "{pushed} of {want} bytes located");
+                    chunks.into_iter().for_each(|chunk| out.push(Part::Chunk(chunk)));
+                    let all = self.push(out, false).await?;
+                    // A stalled reader must not hold memory that its owner lets go of.
+                    pos += (pushed - out.forget(pushed)) as u64;
+                    if !all {
+                        self.writable().await?;
+                    }
+                }
+                Some(Located::File(file, len)) => {
+                    assert!(len > 0 && len <= want, "{len} of {want} bytes located");
+                    let sent = self.send_piece(out, range, &file, pos, len).await?;
+                    pos += sent as u64;
+                    most = if sent == len { PIECE.min(most * 2) } else { sent.clamp(SHORT, PIECE) };
+                }
+                Some(Located::Sealed(file, len)) => {
+                    assert!(len > 0 && len <= want, "{len} of {want} bytes located");
+                    self.flush(out, true).await?;
+                    self.send_sealed(&file, pos, len, &range.transfer).await?;
+                    range.transfer.count(|c| c.spliced += len as u64);
+                    pos += len as u64;
+                }
+                None => {
+                    return Err(Error::new("send", io::ErrorKind::NotFound.into())
+                        .with_detail(format!("bytes at {pos} are gone, expected up to {end}")));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a piece of a file and sends it; returns how much of it was sent before another needed the memory.
+    async fn send_piece(
+        &self,
+        out: &mut Outgoing,
+        range: &FileRange,
+        file: &DirectFile,
+        pos: u64,
+        len: usize,
+    ) -> Result<usize> {
+        let transfer = &range.transfer;
+        // Direct reads are of whole blocks.
+        let memory = transfer.memory(len + 2 * BLOCK).await;
+        let piece = file.read_at(pos, len).await?;
+        if piece.len() < len {
+            let eof = io::ErrorKind::UnexpectedEof.into();
+            return Err(Error::at("send", file.path(), eof).with_detail(format!(
+                "ends at {}, expected {} at least",
+                pos + piece.len() as u64,
+                pos + len as u64
+            )));
+        }
+        transfer.count(|c| c.read += len as u64);
+        out.push(Part::Chunk(piece));
+        while !self.push(out, false).await? {
+            let pressed = transfer.pressed();
+            if transfer.is_pressed() || first(self.writable(), pressed).await.transpose()?.is_none()
+            {
+                transfer.count(|c| c.evicted += 1);
+                let sent = len - out.forget(len);
+                drop(memory);
+                self.writable().await?;
+                return Ok(sent);
+            }
+        }
+        Ok(len)
+    }
+
+    /// Sends all that is in `out`. `more`: what follows comes another way, so a short packet may wait for it.
+    async fn flush(&self, out: &mut Outgoing, more: bool) -> Result<()> {
+        while !self.push(out, more).await? {
+            self.writable().await?;
+        }
+        Ok(())
+    }
+
+    /// Sends what the socket takes now; false if it is full before that is all.
+    async fn push(&self, out: &mut Outgoing, more: bool) -> Result<bool> {
+        while !out.is_empty() {
+            let took = match &self.inner.backend {
+                ConnBackend::Kernel(c) => c.try_send(out, more)?,
+                ConnBackend::Sim(c) => c.try_send(out)?,
+            };
+            if !took {
+                return Ok(false);
+            }
+            if let ConnBackend::Kernel(c) = &self.inner.backend {
+                c.pause().await;
+            }
+        }
+        Ok(true)
+    }
+
+    fn begin(&self) {
         match &self.inner.backend {
-            ConnBackend::Kernel(c) => c.send(parts).await,
-            ConnBackend::Sim(c) => c.send(parts).await,
+            ConnBackend::Kernel(_) => {}
+            ConnBackend::Sim(c) => c.maybe_reset(),
+        }
+    }
+
+    /// Waits for room in the socket, or its end.
+    async fn writable(&self) -> Result<()> {
+        match &self.inner.backend {
+            ConnBackend::Kernel(c) => c.writable().await,
+            ConnBackend::Sim(c) => c.writable().await,
+        }
+    }
+
+    async fn send_sealed(
+        &self,
+        file: &SealedFile,
+        pos: u64,
+        len: usize,
+        transfer: &Transfer,
+    ) -> Result<()> {
+        match (&self.inner.backend, file.backend()) {
+            (ConnBackend::Kernel(c), SealedBackend::Kernel(f)) => {
+                c.send_sealed(f, pos, len, transfer).await
+            }
+            (ConnBackend::Sim(c), SealedBackend::Sim(f)) => {
+                c.send_sealed(f, pos, len, transfer).await
+            }
+            _ => panic!("a file and a connection of two worlds"),
         }
     }
 
@@ -204,84 +316,5 @@ impl Drop for SendGuard<'_> {
         if !self.done {
             self.conn.shutdown();
         }
-    }
-}
-
-/// Bytes in memory, ready to be sent.
-pub(crate) enum Part {
-    Bytes(Vec<u8>),
-    Chunk(Chunk),
-}
-
-impl Part {
-    pub(crate) fn bytes(&self) -> &[u8] {
-        match self {
-            Part::Bytes(bytes) => bytes,
-            Part::Chunk(chunk) => chunk,
-        }
-    }
-}
-
-enum ListPart {
-    Memory(Part),
-    File(FileRange),
-}
-
-/// Part of a file, to be read when it is sent. What it names must stay as it is until then.
-#[derive(Clone, Debug)]
-pub struct FileRange {
-    /// The file.
-    pub file: DirectFile,
-    /// Position in bytes.
-    pub pos: u64,
-    /// Length in bytes.
-    pub len: u64,
-}
-
-/// What to send: header bytes, chunks and file ranges, in order.
-#[derive(Default)]
-pub struct IoList {
-    parts: Vec<ListPart>,
-    len: u64,
-}
-
-impl IoList {
-    /// Nothing yet.
-    pub fn new() -> IoList {
-        IoList::default()
-    }
-
-    /// Adds bytes.
-    pub fn push_bytes(&mut self, bytes: Vec<u8>) {
-        self.len += bytes.len() as u64;
-        self.parts.push(ListPart::Memory(Part::Bytes(bytes)));
-    }
-
-    /// Adds a chunk, without copying it.
-    pub fn push_chunk(&mut self, chunk: Chunk) {
-        self.len += chunk.len() as u64;
-        self.parts.push(ListPart::Memory(Part::Chunk(chunk)));
-    }
-
-    /// Adds part of a file.
-    pub fn push_file(&mut self, range: FileRange) {
-        self.len = self.len.saturating_add(range.len);
-        self.parts.push(ListPart::File(range));
-    }
-
-    /// Bytes in all.
-    pub fn len(&self) -> u64 {
-        self.len
-    }
-
-    /// True if there is nothing to send.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-}
-
-impl fmt::Debug for IoList {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "IoList({} parts, {} bytes)", self.parts.len(), self.len)
     }
 }

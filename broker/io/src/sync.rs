@@ -197,6 +197,18 @@ impl fmt::Debug for Pass {
     }
 }
 
+/// Waits for the first of two futures; `None` if it is the second.
+pub(crate) async fn first<T>(a: impl Future<Output = T>, b: impl Future<Output = ()>) -> Option<T> {
+    let (mut a, mut b) = (std::pin::pin!(a), std::pin::pin!(b));
+    std::future::poll_fn(|cx| {
+        if let Poll::Ready(value) = a.as_mut().poll(cx) {
+            return Poll::Ready(Some(value));
+        }
+        b.as_mut().poll(cx).map(|()| None)
+    })
+    .await
+}
+
 /// A value handed over once, within one core.
 pub fn oneshot<T>() -> (OneshotSender<T>, Oneshot<T>) {
     let state = Rc::new(OneshotState {

@@ -13,7 +13,8 @@ use rillway_io::kernel::{self, KernelOptions};
 use rillway_io::sim::World;
 use rillway_io::{
     AppendBuffer, BLOCK, BindOptions, Chunk, Class, Conn, FileRange, Gate, Inbox, IoList, Mailbox,
-    Notify, OpenOptions, Runtime, Semaphore, TrySendError, mailbox, reply,
+    Notify, OpenOptions, Runtime, Semaphore, Source, TRANSFER_BYTES_MIN, Transfer, TransferMode,
+    TrySendError, mailbox, reply,
 };
 
 const SEEDS: u64 = 12;
@@ -91,6 +92,14 @@ fn list(bytes: Vec<u8>) -> IoList {
     list
 }
 
+fn transfer() -> Transfer {
+    Transfer::new(TransferMode::Splice, TRANSFER_BYTES_MIN)
+}
+
+fn range(source: Rc<dyn Source>, pos: u64, len: u64) -> FileRange {
+    FileRange::new(source, pos, len, &transfer())
+}
+
 /// A connection to oneself: the client's end and the server's.
 async fn pair(rt: &Runtime) -> (Conn, Conn) {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -104,6 +113,16 @@ async fn pair(rt: &Runtime) -> (Conn, Conn) {
     assert_eq!(server.local_addr(), addr);
     assert_eq!(server.peer_addr(), client.local_addr());
     (client, server)
+}
+
+/// A file as a segment becomes one: direct writes of whole blocks, then cut to its length.
+async fn write_and_cut(rt: &Runtime, path: &Path, bytes: &[u8], len: usize) {
+    let file = rt.disk().open(path, create()).await.expect("open");
+    for (i, part) in bytes.chunks(1 << 20).enumerate() {
+        file.write_at(Chunk::copy_from(part), (i << 20) as u64).await.expect("write");
+    }
+    file.truncate(len as u64).await.expect("truncate");
+    file.close().await.expect("close");
 }
 
 async fn recv_exactly(conn: &Conn, len: usize) -> Vec<u8> {
@@ -294,7 +313,7 @@ conforms! {
         list.push_bytes(b"head".to_vec());
         list.push_bytes(Vec::new());
         list.push_chunk(Chunk::copy_from(&bytes).slice(10..20));
-        list.push_file(FileRange { file: file.clone(), pos: 1_001, len: 2_500_000 });
+        list.push_file(range(Rc::new(file.clone()), 1_001, 2_500_000));
         list.push_bytes(b"tail".to_vec());
         let len = 4 + 10 + 2_500_000 + 4;
         assert_eq!(list.len(), len as u64);
@@ -304,6 +323,77 @@ conforms! {
         assert!(got[14..len - 4] == bytes[1_001..2_501_001] && got[len - 4..] == *b"tail");
         sending.await.expect("no panic").expect("send");
         assert_eq!(client.recv(&mut Vec::new(), 10).await.expect("the sender is gone"), 0);
+    };
+
+    sealed_files_and_bytes_arrive_in_order on 1: |rt, dir| async move {
+        let bytes = pattern(3 * 1024 * 1024, 6);
+        let path = dir.join("f");
+        write_and_cut(&rt, &path, &bytes, bytes.len() - 100).await;
+        let file = rt.disk().open_sealed(&path).await.expect("open_sealed");
+        // A reader that pins it reads on when its name is gone.
+        rt.disk().remove_file(&path).await.expect("unlink");
+        let transfer = transfer();
+        let (client, server) = pair(&rt).await;
+        let mut list = IoList::new();
+        let mut all = Vec::new();
+        let last = (bytes.len() - 100) as u64;
+        for (pos, len) in [(1_001, 2_500_000), (0, 1), (4_095, 2), (last - 5_000, 5_000), (0, last)] {
+            list.push_bytes(pos.to_string().into_bytes());
+            list.push_file(FileRange::new(Rc::new(file.clone()), pos, len, &transfer));
+            all.extend_from_slice(pos.to_string().as_bytes());
+            all.extend_from_slice(&bytes[pos as usize..(pos + len) as usize]);
+        }
+        drop(file);
+        let sending = rt.spawn(Class::Connection, async move { server.send(list).await });
+        assert!(recv_exactly(&client, all.len()).await == all);
+        sending.await.expect("no panic").expect("send");
+        assert_eq!(transfer.counters().read, 0);
+        assert_eq!(transfer.in_use(), 0);
+    };
+
+    bytes_beyond_a_sealed_file_end_the_connection on 1: |rt, dir| async move {
+        let path = dir.join("f");
+        write_and_cut(&rt, &path, &pattern(BLOCK, 6), 1_000).await;
+        let file = rt.disk().open_sealed(&path).await.expect("open_sealed");
+        let (client, server) = pair(&rt).await;
+        let mut list = IoList::new();
+        list.push_file(range(Rc::new(file), 500, 501));
+        let error = server.send(list).await.expect_err("one byte too many");
+        assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
+        // What was sent before may still arrive; then it ends.
+        while client.recv(&mut Vec::new(), 4_096).await.is_ok_and(|n| n > 0) {}
+    };
+
+    readers_that_stall_keep_no_memory_that_another_waits_for on 1: |rt, dir| async move {
+        const LEN: usize = 24 << 20;
+        let path = dir.join("f");
+        let bytes = pattern(LEN, 9);
+        write_and_cut(&rt, &path, &bytes, LEN).await;
+        let file = rt.disk().open(&path, OpenOptions::new()).await.expect("open");
+        let transfer = transfer();
+        let mut clients = Vec::new();
+        let mut senders = Vec::new();
+        for _ in 0..8 {
+            let (client, server) = pair(&rt).await;
+            let mut list = IoList::new();
+            list.push_file(FileRange::new(Rc::new(file.clone()), 0, LEN as u64, &transfer));
+            senders.push(rt.spawn(Class::Connection, async move { server.send(list).await }));
+            clients.push(client);
+        }
+        // Eight that read nothing would hold 8 MiB; there are 4. One that reads gets all, between them.
+        let last = clients.pop().expect("eight");
+        assert!(recv_exactly(&last, LEN).await == bytes);
+        senders.pop().expect("eight").await.expect("no panic").expect("send");
+        assert!(transfer.counters().evicted > 0);
+        assert!(transfer.in_use() <= TRANSFER_BYTES_MIN / 2);
+        // One that stalled goes on where it was; one that gives up leaves no memory behind.
+        let first = clients.remove(0);
+        assert!(recv_exactly(&first, LEN).await == bytes);
+        drop(clients);
+        for (i, sender) in senders.into_iter().enumerate() {
+            assert_eq!(sender.await.expect("no panic").is_ok(), i == 0);
+        }
+        assert_eq!(transfer.in_use(), 0);
     };
 
     many_small_parts_arrive_in_order on 1: |rt, _dir| async move {

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use rillway_io::sim::{Faults, World};
 use rillway_io::{
-    AppendBuffer, BLOCK, BindOptions, Class, Conn, FileRange, IoList, OpenOptions, Runtime, mailbox,
+    AppendBuffer, BLOCK, BindOptions, Class, Conn, FileRange, IoList, OpenOptions, Runtime,
+    TRANSFER_BYTES_MIN, Transfer, TransferMode, mailbox,
 };
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -319,7 +320,9 @@ fn a_file_region_reused_before_it_was_sent_shows_in_what_was_sent() {
         let acceptor = rt.bind(addr(9092), BindOptions::default()).await.expect("bind");
         let conn = acceptor.accept().await.expect("accept");
         let mut list = IoList::new();
-        list.push_file(FileRange { file: file.clone(), pos: 0, len: 512 * BLOCK as u64 });
+        let transfer = Transfer::new(TransferMode::Copy, TRANSFER_BYTES_MIN);
+        let len = 512 * BLOCK as u64;
+        list.push_file(FileRange::new(Rc::new(file.clone()), 0, len, &transfer));
         let sending = rt.spawn(Class::Connection, async move { conn.send(list).await });
         rt.sleep(Duration::from_millis(1)).await;
         file.write_at(block(2), 511 * BLOCK as u64).await.expect("write");

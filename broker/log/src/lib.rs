@@ -50,7 +50,7 @@ pub use limits::*;
 pub use log::{AppendError, Appended, Log, LogConfig};
 pub use meta::SegmentMeta;
 pub use mutant::Mutant;
-pub use read::Fetched;
+pub use read::{Fetched, FetchedRange};
 pub use search::Found;
 pub use state::{
     BatchInfo, EpochMap, IndexEntry, PartitionState, ProducerState, ProducerTable, SegmentState,

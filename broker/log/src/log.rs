@@ -8,11 +8,11 @@ mod append;
 pub use append::{AppendError, Appended};
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::rc::{Rc, Weak};
 
-use rillway_io::{DirectFile, Notify, Permit, Semaphore};
+use rillway_io::{DirectFile, Notify, Permit, SealedFile, Semaphore};
 
 use crate::checkpoint::Deletion;
 use crate::entry::PartitionRef;
@@ -88,6 +88,8 @@ pub(crate) struct State {
     /// Up to where an unsealed segment's file is extended.
     pub extended: BTreeMap<i64, u64>,
     pub files: BTreeMap<i64, DirectFile>,
+    /// Those that readers have open beside it, to send them from the page cache: the last few.
+    pub sealed: VecDeque<(i64, SealedFile)>,
     pub metas: BTreeMap<i64, Rc<SegmentMeta>>,
     hints: [Hint; HINTS],
     next_hint: usize,
@@ -158,6 +160,7 @@ impl Log {
                 tails,
                 extended: BTreeMap::new(),
                 files: BTreeMap::new(),
+                sealed: VecDeque::new(),
                 metas: BTreeMap::new(),
                 hints: [none; HINTS],
                 next_hint: 0,
@@ -317,6 +320,7 @@ impl Log {
             state.tails.remove(&segment.base);
             state.extended.remove(&segment.base);
             state.metas.remove(&segment.base);
+            state.sealed.retain(|(base, _)| *base != segment.base);
         }
         self.gone.borrow_mut().extend(gone);
     }

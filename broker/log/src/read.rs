@@ -1,33 +1,87 @@
-//! Reading: from an offset to bytes, whole batches only, from the tail where they are in memory and from the segment
-//! file otherwise. Nothing beyond the flushed end is ever seen.
+//! Reading: from an offset to whole batches, as bytes (`read`) or as a range that is found when it is sent (`fetch`).
+//!
+//! From the tail where they are in memory and from the segment file otherwise. Nothing beyond the flushed end is ever
+//! seen. Where an answer begins and ends is known from hints and the coarse index in most cases, so that a fetch reads
+//! nothing; what has to be walked is read within the core's budget for transfers. Absent on purpose: checking the bytes
+//! of a batch. Its CRC is the reader's, and `rillctl log verify`'s.
 
 use std::ops::Range;
 use std::rc::Rc;
 
-use rillway_io::Chunk;
+use rillway_io::{Chunk, DirectFile, FileRange, Located, Permit, SealedFile, Source};
 use rillway_wire::batch::{BATCH_HEADER, BatchView};
 
 use crate::directory::meta_file;
 use crate::error::{Error, Result};
-use crate::limits::READ_BYTES_MAX;
+use crate::limits::{INDEX_INTERVAL, READ_BYTES_MAX};
 use crate::log::{Hint, Log};
 use crate::meta::{self, SegmentMeta};
-use crate::state::{SegmentState, SegmentStatus};
+use crate::state::{IndexEntry, SegmentState, SegmentStatus};
 use crate::store::Inner;
 
 /// What a `.meta` file may take; an index entry per 256 KiB of a segment of 2 GiB, and 10,000 producers.
 const META_BYTES_MAX: usize = 16 << 20;
+
+/// Least that is read to see a header: its neighbours are likely to be wanted too.
+const HEADER_WINDOW: usize = 16 << 10;
 
 /// Whole batches, in order.
 #[derive(Default)]
 pub struct Fetched {
     pub chunks: Vec<Chunk>,
     pub bytes: usize,
-    /// How many of them had to be read from a file, into memory of their own.
-    pub from_file: usize,
     /// Flushed end when it was read.
     pub end: i64,
     pub log_start: i64,
+}
+
+/// Whole batches, in order, to be found when they are sent.
+#[derive(Debug, Default)]
+pub struct FetchedRange {
+    pub records: Option<FileRange>,
+    pub bytes: usize,
+    /// Flushed end when it was looked for.
+    pub end: i64,
+    pub log_start: i64,
+}
+
+/// Where an answer begins and ends in its segment.
+struct Span {
+    walker: Walker,
+    start: u64,
+    stop: u64,
+}
+
+/// Flushed bytes of one segment, which move from the tail to the file while they wait to be sent.
+struct SegmentBytes {
+    log: Rc<Log>,
+    segment: i64,
+    /// Pinned: retention may take the segment meanwhile.
+    file: Option<DirectFile>,
+    sealed: Option<SealedFile>,
+}
+
+impl Source for SegmentBytes {
+    fn locate(&self, pos: u64, max: usize) -> Option<Located> {
+        let state = self.log.state();
+        let mut max = max;
+        if let Some(tail) = state.tails.get(&self.segment) {
+            let end = (pos + max as u64).min(tail.end());
+            if pos >= tail.start() && pos < end {
+                let chunks = tail.slices(pos..end).into_iter().map(|(_, chunk)| chunk);
+                return Some(Located::Memory(chunks.collect()));
+            }
+            if pos < tail.start() {
+                max = usize::try_from(tail.start() - pos).map_or(max, |below| below.min(max));
+            }
+        }
+        if let Some(file) = &self.sealed {
+            return Some(Located::Sealed(file.clone(), max));
+        }
+        // What was in memory when it was asked for has been destaged by now, through this descriptor.
+        let file = self.file.as_ref().or_else(|| state.files.get(&self.segment))?;
+        Some(Located::File(file.clone(), max))
+    }
 }
 
 /// A batch header's place and extent.
@@ -47,6 +101,8 @@ pub(crate) struct Walker {
     pub segment: SegmentState,
     window: Option<(u64, Chunk)>,
     window_bytes: usize,
+    /// For the memory of the window.
+    memory: Option<Permit>,
 }
 
 impl Walker {
@@ -88,6 +144,12 @@ impl Walker {
         }
         let file = self.log.segment_file(&self.store, self.segment.base, false).await?;
         let want = len.max(self.window_bytes).min((self.segment.length - position) as usize);
+        self.window = None;
+        if self.memory.as_ref().is_none_or(|memory| memory.units() < want) {
+            // Given back first: who has some must not wait for more.
+            self.memory = None;
+            self.memory = Some(self.store.transfer.memory(want).await);
+        }
         let chunk = file.read_at(position, want).await?;
         if chunk.is_empty() {
             let what = format!("{} ends before byte {position}", file.path().display());
@@ -154,7 +216,7 @@ impl Walker {
 impl Log {
     /// Whole batches from the one that holds `offset` on: as many as fit `max_bytes`, and the first one whatever its
     /// size if `at_least_one` (KIP-74). Up to the end of one segment. At most `file_bytes` are read from a file: what
-    /// is in memory already costs nothing more, what is not is a copy that lives until it is sent.
+    /// is in memory already costs nothing more, what is not is a copy.
     pub async fn read(
         self: &Rc<Self>,
         offset: i64,
@@ -162,6 +224,84 @@ impl Log {
         at_least_one: bool,
         file_bytes: usize,
     ) -> Result<Fetched> {
+        let file_bytes = file_bytes.min(READ_BYTES_MAX);
+        let mut fetched = Fetched::default();
+        if let Some(found) = self.extent(offset, max_bytes, file_bytes, at_least_one).await? {
+            let Span { mut walker, start, stop } = found;
+            walker.window_bytes = walker.window_bytes.max((stop - start) as usize);
+            fetched.bytes = (stop - start) as usize;
+            fetched.chunks = walker.bytes(start..stop).await?;
+        }
+        (fetched.end, fetched.log_start) = self.ends();
+        Ok(fetched)
+    }
+
+    /// As [`Log::read`], without the bytes: they are found when they are sent. `cached`: those of a sealed segment are
+    /// sent from the page cache.
+    pub async fn fetch(
+        self: &Rc<Self>,
+        offset: i64,
+        max_bytes: usize,
+        at_least_one: bool,
+        cached: bool,
+    ) -> Result<FetchedRange> {
+        let mut fetched = FetchedRange::default();
+        if let Some(found) = self.extent(offset, max_bytes, max_bytes, at_least_one).await?
+            && found.stop > found.start
+        {
+            let Span { walker, start, stop } = found;
+            let source = self.source(&walker, start, cached).await?;
+            let bytes = stop - start;
+            fetched.bytes = bytes as usize;
+            fetched.records =
+                Some(FileRange::new(Rc::new(source), start, bytes, &walker.store.transfer));
+        }
+        (fetched.end, fetched.log_start) = self.ends();
+        Ok(fetched)
+    }
+
+    async fn source(
+        self: &Rc<Self>,
+        walker: &Walker,
+        start: u64,
+        cached: bool,
+    ) -> Result<SegmentBytes> {
+        let base = walker.segment.base;
+        let mut source =
+            SegmentBytes { log: Rc::clone(self), segment: base, file: None, sealed: None };
+        if self.holds(base, start) {
+            // Pinned if it is open; if it is not, none of these bytes is in it yet.
+            source.file = self.state().files.get(&base).cloned();
+            return Ok(source);
+        }
+        if cached && walker.segment.status == SegmentStatus::Sealed {
+            source.sealed = self.sealed_file(&walker.store, &walker.segment).await;
+        }
+        if source.sealed.is_none() {
+            source.file = Some(self.segment_file(&walker.store, base, false).await?);
+        }
+        Ok(source)
+    }
+
+    /// Whether everything from a position of a segment on is in memory.
+    fn holds(&self, segment: i64, position: u64) -> bool {
+        self.state().tails.get(&segment).is_some_and(|tail| tail.start() <= position)
+    }
+
+    fn ends(&self) -> (i64, i64) {
+        let state = self.state();
+        (state.flushed.end, state.flushed.log_start)
+    }
+
+    /// The batches that answer a read at `offset`, of at most `max_bytes` if they are in memory, else `file_bytes`;
+    /// `None` at the end of the log.
+    async fn extent(
+        self: &Rc<Self>,
+        offset: i64,
+        max_bytes: usize,
+        file_bytes: usize,
+        at_least_one: bool,
+    ) -> Result<Option<Span>> {
         self.check_refused()?;
         let segment = {
             let state = self.state();
@@ -169,9 +309,8 @@ impl Log {
             if offset < start || offset > end {
                 return Err(Error::OffsetOutOfRange { offset, start, end });
             }
-            let empty = Fetched { end, log_start: start, ..Default::default() };
             if offset == end {
-                return Ok(empty);
+                return Ok(None);
             }
             state.flushed.segment_of(offset).cloned()
         };
@@ -179,36 +318,43 @@ impl Log {
             return Err(self.refuse(format!("no segment holds offset {offset}")));
         };
         // An offset at the end of a rolled segment is the first of the next one; `segment_of` found that one.
-        let mut walker = self.walker(segment, max_bytes.min(READ_BYTES_MAX))?;
-        let from = match self.hint(offset).filter(|h| h.segment == walker.segment.base) {
-            Some(hint) => hint.position,
-            None => self.index_floor(&walker.segment, offset).await?,
+        let mut walker = self.walker(segment, HEADER_WINDOW)?;
+        let base = walker.segment.base;
+        let (start, start_offset) = match self.hint(offset).filter(|h| h.segment == base) {
+            Some(hint) => (hint.position, offset),
+            None => {
+                let from = self.index_floor(&walker.segment, offset).await?;
+                walker.window_bytes = INDEX_INTERVAL as usize;
+                let Some(first) = walker.find(offset, from).await? else {
+                    return Err(self.refuse(format!("offset {offset} is not in segment {base}")));
+                };
+                (first.position, first.base_offset)
+            }
         };
-        let Some(first) = walker.find(offset, from).await? else {
-            return Err(
-                self.refuse(format!("offset {offset} is not in segment {}", walker.segment.base))
-            );
-        };
-        let held = self.state().tails.get(&walker.segment.base).map(|t| t.start());
-        let in_memory = held.is_some_and(|start| start <= first.position);
-        let max = if in_memory { max_bytes } else { max_bytes.min(file_bytes).min(READ_BYTES_MAX) };
-        let (stop, next_offset) = stop(&mut walker, &first, max as u64, at_least_one).await?;
-        let chunks = walker.bytes(first.position..stop).await?;
-        if stop > first.position {
-            self.remember(Hint {
-                offset: next_offset,
-                segment: walker.segment.base,
-                position: stop,
-            });
+        let in_memory = self.holds(base, start);
+        let max = if in_memory { max_bytes } else { max_bytes.min(file_bytes) } as u64;
+        let mut from = (start, start_offset);
+        if !in_memory && walker.segment.length - start > max {
+            // Where a batch begins near the limit is in the index; reading every header would be reading everything.
+            let index = self.index(&walker.segment).await?;
+            let at = index.partition_point(|e| e.position <= start + max);
+            if let Some(entry) = at.checked_sub(1).map(|at| index[at])
+                && entry.position > start
+            {
+                from = (entry.position, entry.base_offset);
+            }
         }
-        let state = self.state();
-        Ok(Fetched {
-            bytes: (stop - first.position) as usize,
-            from_file: if in_memory { 0 } else { (stop - first.position) as usize },
-            chunks,
-            end: state.flushed.end,
-            log_start: state.flushed.log_start,
-        })
+        let near = from.0 - start >= max / 2 && from.0 > start;
+        let (stop, next_offset) = if near {
+            from
+        } else {
+            walker.window_bytes = (max as usize).clamp(HEADER_WINDOW, READ_BYTES_MAX);
+            stop(&mut walker, start, from, max, at_least_one).await?
+        };
+        if stop > start {
+            self.remember(Hint { offset: next_offset, segment: base, position: stop });
+        }
+        Ok(Some(Span { walker, start, stop }))
     }
 
     pub(crate) fn walker(
@@ -222,17 +368,23 @@ impl Log {
             segment,
             window: None,
             window_bytes: window_bytes.max(4096),
+            memory: None,
         })
     }
 
     /// Position of the index entry at or before `offset`.
-    async fn index_floor(&self, segment: &SegmentState, offset: i64) -> Result<u64> {
-        let entry = if segment.status == SegmentStatus::Sealed {
-            SegmentState::floor(&self.meta(segment).await?.index, offset)
-        } else {
-            SegmentState::floor(&segment.index, offset)
-        };
+    pub(crate) async fn index_floor(&self, segment: &SegmentState, offset: i64) -> Result<u64> {
+        let entry = SegmentState::floor(&self.index(segment).await?, offset);
         Ok(entry.map_or(0, |e| e.position))
+    }
+
+    /// The coarse index of a segment, from where it is kept.
+    pub(crate) async fn index(&self, segment: &SegmentState) -> Result<Index> {
+        Ok(if segment.status == SegmentStatus::Sealed {
+            Index::Sealed(self.meta(segment).await?)
+        } else {
+            Index::Live(Rc::clone(&segment.index))
+        })
     }
 
     /// A sealed segment's `.meta`, read once.
@@ -257,26 +409,46 @@ impl Log {
     }
 }
 
-/// Where to stop: the position behind the last batch that fits `max`, and the offset behind it.
+/// A segment's coarse index, wherever it is kept.
+pub(crate) enum Index {
+    Sealed(Rc<SegmentMeta>),
+    Live(Rc<Vec<IndexEntry>>),
+}
+
+impl std::ops::Deref for Index {
+    type Target = [IndexEntry];
+
+    fn deref(&self) -> &[IndexEntry] {
+        match self {
+            Index::Sealed(meta) => &meta.index,
+            Index::Live(index) => index,
+        }
+    }
+}
+
+/// Where to stop an answer that begins at `start`: the position behind the last batch that fits `max`, and the offset
+/// behind it. `from` is a batch's position and offset, at `start` or behind it within `max`.
 async fn stop(
     walker: &mut Walker,
-    first: &Placed,
+    start: u64,
+    from: (u64, i64),
     max: u64,
     at_least_one: bool,
 ) -> Result<(u64, i64)> {
-    if walker.segment.length - first.position <= max {
+    if walker.segment.length - start <= max {
         return Ok((walker.segment.length, walker.segment.end));
     }
-    let (mut stop, mut next) = (first.position, first.base_offset);
-    let mut batch = Some(*first);
-    while let Some(b) = batch {
-        let total = b.position + b.len - first.position;
-        if total > max && !(at_least_one && stop == first.position) {
+    let (mut stop, mut next) = from;
+    while let Some(b) = walker.at(stop).await? {
+        let total = b.position + b.len - start;
+        if total > max && !(at_least_one && stop == start) {
             break;
         }
         stop = b.position + b.len;
         next = b.next_offset;
-        batch = if total < max { walker.at(stop).await? } else { None };
+        if total >= max {
+            break;
+        }
     }
     Ok((stop, next))
 }

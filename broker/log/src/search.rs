@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::limits::READ_BYTES_MAX;
 use crate::log::Log;
 use crate::read::{Placed, Walker};
-use crate::state::{IndexEntry, SegmentState, SegmentStatus};
+use crate::state::SegmentState;
 
 /// A record that a search found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ impl Log {
         };
         let offset = segment.max_timestamp_offset.max(start);
         let mut walker = self.walker(segment, READ_BYTES_MAX)?;
-        let from = self.position_floor(&walker.segment, offset).await?;
+        let from = self.index_floor(&walker.segment, offset).await?;
         let mut position = from;
         while let Some(batch) = walker.at(position).await? {
             if batch.next_offset > offset {
@@ -76,23 +76,11 @@ impl Log {
         (segments.cloned().collect(), start)
     }
 
-    async fn index(&self, segment: &SegmentState) -> Result<Vec<IndexEntry>> {
-        if segment.status == SegmentStatus::Sealed {
-            Ok(self.meta(segment).await?.index.clone())
-        } else {
-            Ok(Vec::clone(&segment.index))
-        }
-    }
-
     /// Position of the last index entry before which everything is older than `timestamp`.
     async fn time_floor(&self, segment: &SegmentState, timestamp: i64) -> Result<u64> {
         let index = self.index(segment).await?;
         let at = index.partition_point(|e| e.max_timestamp < timestamp);
         Ok(at.checked_sub(1).map_or(0, |at| index[at].position))
-    }
-
-    async fn position_floor(&self, segment: &SegmentState, offset: i64) -> Result<u64> {
-        Ok(SegmentState::floor(&self.index(segment).await?, offset).map_or(0, |e| e.position))
     }
 }
 

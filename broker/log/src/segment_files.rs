@@ -5,13 +5,16 @@
 
 use std::rc::Rc;
 
-use rillway_io::DirectFile;
+use rillway_io::{DirectFile, SealedFile};
 
 use crate::error::{Error, Result};
 use crate::limits::{EXTEND_MAX, EXTEND_MIN, block_up};
 use crate::log::Log;
-use crate::state::SegmentStatus;
+use crate::state::{SegmentState, SegmentStatus};
 use crate::store::Inner;
+
+/// Sealed segments of one partition that are kept open for the page cache: where its slow readers and its fast ones are.
+const SEALED_OPEN: usize = 2;
 
 impl Log {
     /// Extends a segment's file to at least `end` bytes; makes it, and the partition's directory, if need be.
@@ -166,7 +169,45 @@ impl Log {
         }
     }
 
+    /// A sealed segment, to be sent from the page cache; `None` if it cannot be, and must be read directly.
+    pub(crate) async fn sealed_file(
+        &self,
+        store: &Inner,
+        segment: &SegmentState,
+    ) -> Option<SealedFile> {
+        // Not before: only then has the last direct write to it completed.
+        assert_eq!(segment.status, SegmentStatus::Sealed, "segment {} is written", segment.base);
+        let open = |sealed: &std::collections::VecDeque<(i64, SealedFile)>| {
+            sealed.iter().find(|(base, _)| *base == segment.base).map(|(_, file)| file.clone())
+        };
+        if let Some(file) = open(&self.state().sealed) {
+            return Some(file);
+        }
+        let path = self.dir.join(crate::directory::log_file(segment.base, segment.compaction));
+        let file = match store.rt.disk().open_sealed(&path).await {
+            Ok(file) => file,
+            // Opening it directly will say what is wrong, if anything is.
+            Err(e) => {
+                tracing::debug!("{}: read directly: {e}", path.display());
+                return None;
+            }
+        };
+        let mut state = self.state_mut();
+        if let Some(file) = open(&state.sealed) {
+            return Some(file);
+        }
+        // It may have left the table while it was being opened; then it is not kept.
+        if state.flushed.segment(segment.base).is_some() {
+            if state.sealed.len() == SEALED_OPEN {
+                state.sealed.pop_front();
+            }
+            state.sealed.push_back((segment.base, file.clone()));
+        }
+        Some(file)
+    }
+
     pub(crate) async fn close_files(&self) {
+        self.state_mut().sealed.clear();
         let files = std::mem::take(&mut self.state_mut().files);
         for (_, file) in files {
             let _ = file.close().await;

@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use rillway_io::{Class, DirectFile, Gate, Notify, Runtime, Semaphore, SyncAnchor, Task};
+use rillway_io::{
+    Class, DirectFile, Gate, Notify, Runtime, Semaphore, SyncAnchor, Task, Transfer, TransferMode,
+};
 
 use crate::checkpoint::Deletion;
 use crate::directory::partition_dir;
@@ -35,6 +37,10 @@ pub struct StoreOptions {
     pub extent_bytes: Option<u64>,
     /// Memory for recent bytes that are durable already, for tail fetches.
     pub cache_bytes: usize,
+    /// Memory for answers on their way from files and other cores to sockets.
+    pub transfer_bytes: usize,
+    /// Which way bytes of sealed segments take to sockets.
+    pub transfer: TransferMode,
     /// Idle producers are forgotten after this (Kafka: producer.id.expiration.ms).
     pub producer_expiration_ms: i64,
     /// Kafka: file.delete.delay.ms.
@@ -50,6 +56,8 @@ impl Default for StoreOptions {
             undestaged_bytes: 256 << 20,
             extent_bytes: Some(EXTENT_BYTES_DEFAULT),
             cache_bytes: 256 << 20,
+            transfer_bytes: 64 << 20,
+            transfer: TransferMode::Auto,
             producer_expiration_ms: 86_400_000,
             delete_delay: Duration::from_secs(60),
             lock_wait: Duration::from_secs(10),
@@ -111,6 +119,7 @@ pub struct Store {
 pub(crate) struct Inner {
     pub(crate) rt: Runtime,
     pub(crate) options: StoreOptions,
+    pub(crate) transfer: Transfer,
     pub(crate) mutant: Active,
     pub(crate) reference: RingRef,
     pub(crate) anchor: SyncAnchor,
@@ -208,6 +217,7 @@ impl Store {
         let inner = Rc::new(Inner {
             rt: rt.clone(),
             options: options.clone(),
+            transfer: Transfer::new(options.transfer, options.transfer_bytes),
             mutant: Active(options.mutant),
             reference: ring.clone(),
             anchor,
@@ -279,6 +289,11 @@ impl Store {
 
     pub fn counters(&self) -> StoreCounters {
         self.inner.counters.get()
+    }
+
+    /// This core's transfers to sockets, and their memory.
+    pub fn transfer(&self) -> &Transfer {
+        &self.inner.transfer
     }
 
     /// True while appends are refused because the disk is full.

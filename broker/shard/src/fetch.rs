@@ -2,13 +2,16 @@
 //!
 //! A wait costs nothing: one notifier per request hangs on the logs of its partitions and is woken once per commit that
 //! concerns one of them. Partitions of other cores are asked there, and wait there.
+//!
+//! What is on this core is named in the answer and found when it is sent, so it takes no memory here. What comes from
+//! another core is a copy, which holds memory until it is sent.
 
 use std::cell::Cell;
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
-use rillway_io::{Chunk, Class, Notify};
+use rillway_io::{Chunk, Class, FileRange, Notify, Permit};
 use rillway_log::{Log, PartitionId};
 
 use crate::error::PartitionError;
@@ -32,6 +35,8 @@ pub struct FetchSpec {
     pub max_bytes: usize,
     pub min_bytes: usize,
     pub max_wait: Duration,
+    /// Whether sealed segments are sent from the page cache.
+    pub cached: bool,
 }
 
 /// One partition's answer, at the request's place.
@@ -40,14 +45,29 @@ pub struct FetchedPartition {
     pub result: Result<(), PartitionError>,
     pub high_watermark: i64,
     pub log_start: i64,
-    pub chunks: Vec<Chunk>,
+    pub records: FetchedRecords,
     pub bytes: usize,
-    /// Of these, bytes that were read from a file or another core into memory of their own.
-    copied: usize,
 }
 
-/// Memory of its own that one answer may take (unless its first batch alone is larger): a slow reader then holds this
-/// much, and what is cached anyway, whatever it asked for.
+/// Where a partition's records are.
+#[derive(Debug)]
+pub enum FetchedRecords {
+    None,
+    /// On this core: found when they are sent.
+    Here(FileRange),
+    /// Copied from the core that owns the partition.
+    Copied(Chunk),
+}
+
+/// An answer to a request, in its order.
+#[derive(Debug)]
+pub struct Fetched {
+    pub partitions: Vec<FetchedPartition>,
+    /// For what is copied, until it is sent.
+    pub memory: Option<Permit>,
+}
+
+/// Bytes from other cores that one answer may take, unless its first batch alone is larger.
 const COPIED_MAX: usize = 1 << 20;
 
 /// What an answer may still take.
@@ -55,6 +75,7 @@ const COPIED_MAX: usize = 1 << 20;
 struct Left {
     bytes: usize,
     copied: usize,
+    cached: bool,
     /// Nothing was found yet, so one whole batch comes whatever the limits (KIP-74).
     first: bool,
 }
@@ -65,9 +86,8 @@ impl FetchedPartition {
             result: Err(e),
             high_watermark: -1,
             log_start: -1,
-            chunks: Vec::new(),
+            records: FetchedRecords::None,
             bytes: 0,
-            copied: 0,
         }
     }
 
@@ -76,9 +96,8 @@ impl FetchedPartition {
             result: Ok(()),
             high_watermark: log.flushed_end(),
             log_start: log.log_start(),
-            chunks: Vec::new(),
+            records: FetchedRecords::None,
             bytes: 0,
-            copied: 0,
         }
     }
 }
@@ -93,7 +112,7 @@ struct Carried {
 
 impl Shard {
     /// Reads once, and again as something new is flushed, until there are `min_bytes`, an error, or `max_wait` is over.
-    pub async fn fetch(&self, spec: FetchSpec) -> Vec<FetchedPartition> {
+    pub async fn fetch(&self, spec: FetchSpec) -> Fetched {
         let deadline = self.inner.rt.now() + spec.max_wait;
         let wake = Rc::new(Notify::new());
         let waiting_elsewhere = Rc::new(Cell::new(0));
@@ -102,8 +121,8 @@ impl Shard {
             let woken = wake.notified();
             let stop = self.inner.stop_waits.notified();
             let answers = self.read_all(&spec).await;
-            let total: usize = answers.iter().map(|a| a.bytes).sum();
-            let failed = answers.iter().any(|a| a.result.is_err());
+            let total: usize = answers.partitions.iter().map(|a| a.bytes).sum();
+            let failed = answers.partitions.iter().any(|a| a.result.is_err());
             let now = self.inner.rt.now();
             if total >= spec.min_bytes || failed || now >= deadline || self.inner.stopping.get() {
                 return answers;
@@ -127,9 +146,32 @@ impl Shard {
     }
 
     /// One pass over all partitions, in the request's order.
-    async fn read_all(&self, spec: &FetchSpec) -> Vec<FetchedPartition> {
+    async fn read_all(&self, spec: &FetchSpec) -> Fetched {
+        let elsewhere = |p: &FetchPartition| self.owner_of(p.id).is_ok_and(|c| c != self.core());
+        // Taken once, before anything is read: whoever has some must not wait for more.
+        let mut room = COPIED_MAX;
+        loop {
+            let copies = spec.partitions.iter().any(elsewhere);
+            let transfer = self.inner.store.transfer();
+            let memory = if copies { Some(transfer.held(room).await) } else { None };
+            let (partitions, copied) = self.read_each(spec, room).await;
+            // One batch that is larger than all of it: again, with as much as it takes or can be had.
+            let all = memory.as_ref().is_none_or(|memory| memory.units() < room);
+            if copied <= room || all {
+                let memory = memory.filter(|_| copied > 0);
+                return Fetched { partitions, memory };
+            }
+            drop((partitions, memory));
+            room = copied;
+        }
+    }
+
+    /// As `read_all`, with at most `room` bytes of copies, but for one batch; says how many there are.
+    async fn read_each(&self, spec: &FetchSpec, room: usize) -> (Vec<FetchedPartition>, usize) {
         let mut answers = Vec::with_capacity(spec.partitions.len());
-        let mut left = Left { bytes: spec.max_bytes, copied: COPIED_MAX, first: true };
+        let mut copied = 0;
+        let mut left =
+            Left { bytes: spec.max_bytes, copied: room, cached: spec.cached, first: true };
         for p in &spec.partitions {
             let answer = match self.owner_of(p.id) {
                 Err(e) => FetchedPartition::failed(e),
@@ -138,33 +180,44 @@ impl Shard {
             };
             left.first &= answer.bytes == 0;
             left.bytes = left.bytes.saturating_sub(answer.bytes);
-            left.copied = left.copied.saturating_sub(answer.copied);
+            if let FetchedRecords::Copied(chunk) = &answer.records {
+                copied += chunk.len();
+                left.copied = left.copied.saturating_sub(chunk.len());
+            }
             answers.push(answer);
         }
-        answers
+        (answers, copied)
     }
 
-    /// Reads a partition of this core.
-    async fn read_own(&self, p: &FetchPartition, left: Left) -> FetchedPartition {
-        let log = match self.own(p.id) {
-            Ok(log) => log,
-            Err(e) => return FetchedPartition::failed(e),
-        };
-        if let Err(e) = check_epoch(&log, p.leader_epoch) {
-            return FetchedPartition::failed(e);
-        }
+    /// The log of a partition of this core, and how many bytes may be read of it; or the answer.
+    fn to_read(
+        &self,
+        p: &FetchPartition,
+        left: Left,
+    ) -> Result<(Rc<Log>, usize), Box<FetchedPartition>> {
+        let failed = |e| Box::new(FetchedPartition::failed(e));
+        let log = self.own(p.id).map_err(failed)?;
+        check_epoch(&log, p.leader_epoch).map_err(failed)?;
         let max = p.max_bytes.min(left.bytes);
         if max == 0 && !left.first {
-            return FetchedPartition::empty(&log);
+            return Err(Box::new(FetchedPartition::empty(&log)));
         }
-        match log.read(p.offset, max, left.first, left.copied).await {
+        Ok((log, max))
+    }
+
+    /// Finds records of a partition of this core.
+    async fn read_own(&self, p: &FetchPartition, left: Left) -> FetchedPartition {
+        let (log, max) = match self.to_read(p, left) {
+            Ok(found) => found,
+            Err(answer) => return *answer,
+        };
+        match log.fetch(p.offset, max, left.first, left.cached).await {
             Ok(found) => FetchedPartition {
                 result: Ok(()),
                 high_watermark: found.end,
                 log_start: found.log_start,
-                chunks: found.chunks,
+                records: found.records.map_or(FetchedRecords::None, FetchedRecords::Here),
                 bytes: found.bytes,
-                copied: found.from_file,
             },
             Err(e) => FetchedPartition {
                 high_watermark: log.flushed_end(),
@@ -174,18 +227,40 @@ impl Shard {
         }
     }
 
+    /// Reads records of a partition of this core, for another one.
+    async fn read_for_another(&self, p: &FetchPartition, left: Left) -> Carried {
+        let carried = |answer: FetchedPartition, bytes| Carried {
+            result: answer.result,
+            high_watermark: answer.high_watermark,
+            log_start: answer.log_start,
+            bytes,
+        };
+        let (log, max) = match self.to_read(p, left) {
+            Ok(found) => found,
+            Err(answer) => return carried(*answer, Vec::new()),
+        };
+        match log.read(p.offset, max, left.first, left.copied).await {
+            Ok(found) => Carried {
+                result: Ok(()),
+                high_watermark: found.end,
+                log_start: found.log_start,
+                bytes: found.chunks.iter().flat_map(|c| c.iter().copied()).collect(),
+            },
+            Err(e) => Carried {
+                result: Err(e.into()),
+                high_watermark: log.flushed_end(),
+                log_start: log.log_start(),
+                bytes: Vec::new(),
+            },
+        }
+    }
+
     async fn read_there(&self, core: usize, p: &FetchPartition, left: Left) -> FetchedPartition {
-        // What comes from another core is copied, so it counts as such.
         let p = FetchPartition { max_bytes: p.max_bytes.min(left.copied), ..*p };
-        let carried = self.inner.mesh.call(core, move |shard: Shard| async move {
-            let answer = shard.read_own(&p, left).await;
-            Carried {
-                result: answer.result,
-                high_watermark: answer.high_watermark,
-                log_start: answer.log_start,
-                bytes: answer.chunks.iter().flat_map(|c| c.iter().copied()).collect(),
-            }
-        });
+        let carried = self
+            .inner
+            .mesh
+            .call(core, move |shard: Shard| async move { shard.read_for_another(&p, left).await });
         match carried.await {
             None => FetchedPartition::failed(PartitionError::Stopping),
             Some(c) => FetchedPartition {
@@ -193,11 +268,9 @@ impl Shard {
                 high_watermark: c.high_watermark,
                 log_start: c.log_start,
                 bytes: c.bytes.len(),
-                copied: c.bytes.len(),
-                chunks: if c.bytes.is_empty() {
-                    Vec::new()
-                } else {
-                    vec![Chunk::copy_from(&c.bytes)]
+                records: match c.bytes.len() {
+                    0 => FetchedRecords::None,
+                    _ => FetchedRecords::Copied(Chunk::copy_from(&c.bytes)),
                 },
             },
         }

@@ -29,7 +29,7 @@ pub use config::{
     TopicConfig, TopicSettings, topic_config_document,
 };
 pub use error::{PartitionError, TopicError};
-pub use fetch::{FetchPartition, FetchSpec, FetchedPartition};
+pub use fetch::{FetchPartition, FetchSpec, Fetched, FetchedPartition, FetchedRecords};
 pub use grow::Growth;
 pub use mesh::{Mesh, Port, mesh};
 pub use offsets::{OffsetAnswer, OffsetQuery};

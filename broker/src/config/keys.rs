@@ -1,6 +1,7 @@
 //! The table of settings: each declared once, with name, what it does, unit, bounds, default. The file, the environment,
 //! `--set`, DescribeConfigs and the documentation follow from it. Where Kafka has the setting, it has Kafka's name.
 
+use rillway_io::TRANSFER_BYTES_MIN;
 use rillway_log::{EXTENT_BYTES_DEFAULT, RING_BYTES_DEFAULT, RING_BYTES_MIN};
 use rillway_shard::ConfigType;
 
@@ -284,6 +285,22 @@ pub const KEYS: &[Key] = &[
         1 << 40,
         false,
         "Memory per core for large requests that are under way.",
+    ),
+    choice(
+        "transfer",
+        &["auto", "splice", "copy"],
+        0,
+        false,
+        "How sealed segments go to clients: copy (direct reads into memory), splice (from the page cache, by sendfile: for data that is read many times), or auto (what was measured to be better: copy).",
+    ),
+    key(
+        "transfer.memory.bytes",
+        "bytes",
+        64 * MIB,
+        TRANSFER_BYTES_MIN as i64,
+        1 << 40,
+        false,
+        "Memory per core for answers on their way from files (one half) and from other cores (the other) to clients.",
     ),
     key(
         "reserve.bytes",

@@ -142,6 +142,10 @@ impl Config {
         self.given(name).unwrap_or_else(default)
     }
 
+    fn word(&self, name: &str) -> String {
+        keys::find(name).expect("a name of the table").text(self.get(name))
+    }
+
     fn size(&self, name: &str) -> usize {
         usize::try_from(self.get(name)).unwrap_or(usize::MAX)
     }
@@ -216,6 +220,8 @@ impl Config {
                 undestaged_bytes: self.get("undestaged.bytes").unsigned_abs(),
                 extent_bytes: Some(self.get("extent.bytes").unsigned_abs()).filter(|&n| n > 0),
                 cache_bytes: self.size("cache.bytes"),
+                transfer_bytes: self.size("transfer.memory.bytes"),
+                transfer: self.word("transfer").parse().expect("a word of the table"),
                 producer_expiration_ms: self.get("producer.id.expiration.ms"),
                 delete_delay: self.ms("log.segment.delete.delay.ms"),
                 lock_wait: Duration::from_secs(10),

@@ -1,6 +1,6 @@
 //! A world with one broker, and a connection that speaks raw frames.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rillway::node::{ListenOptions, NodeOptions, Shared, start_core};
 use rillway_io::sim::{NodeHandle, World};
-use rillway_io::{Conn, IoList, Notify, Runtime};
+use rillway_io::{Conn, IoList, Notify, Runtime, Transfer};
 use rillway_log::{RING_BYTES_MIN, StorageOptions};
 use rillway_wire::api::{create_topics, fetch, metadata, produce};
 use rillway_wire::batch::{BatchBuilder, Codec};
@@ -63,9 +63,15 @@ pub(crate) struct Stop {
     ask: Rc<Notify>,
     /// Cores that have stopped.
     pub ended: Rc<Cell<usize>>,
+    transfers: Rc<RefCell<Vec<Transfer>>>,
 }
 
 impl Stop {
+    /// What the broker's cores have on its way to clients.
+    pub(crate) fn transfers(&self) -> Vec<Transfer> {
+        self.transfers.borrow().clone()
+    }
+
     pub(crate) fn now(&self) {
         self.asked.set(true);
         self.ask.notify_all();
@@ -108,6 +114,7 @@ fn serve(world: &World, options: &NodeOptions, stop: &Stop) -> NodeHandle<()> {
         let stop = told.clone();
         async move {
             let core = start_core(&rt, parts, &options).await.expect("starts");
+            stop.transfers.borrow_mut().push(core.shard.store().transfer().clone());
             serving.set(serving.get() + 1);
             stop.wait().await;
             core.stop().await.expect("stops");

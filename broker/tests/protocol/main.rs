@@ -13,4 +13,5 @@ mod offsets;
 mod partitions;
 mod produce;
 mod topics;
+mod transfer;
 mod versions;

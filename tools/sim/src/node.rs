@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use rillway::node::{ListenOptions, NodeOptions, Shared, start_core};
 use rillway_api::Limits;
-use rillway_io::Notify;
 use rillway_io::sim::{NodeHandle, World};
+use rillway_io::{Notify, TRANSFER_BYTES_MIN, TransferMode};
 use rillway_log::{
     Mutant, PartitionState, RING_BYTES_MIN, StorageOptions, StoreCounters, StoreOptions,
 };
@@ -43,6 +43,8 @@ impl Settings {
                 extent_bytes: *rng.pick(&[None, Some(16 << 10), Some(16 << 10), Some(64 << 10)]),
                 undestaged_bytes: *rng.pick(&[4 << 20, 4 << 20, 8 << 20, 32 << 20]),
                 cache_bytes: *rng.pick(&[1 << 20, 1 << 20, 64 << 20]),
+                transfer_bytes: TRANSFER_BYTES_MIN,
+                transfer: *rng.pick(&[TransferMode::Copy, TransferMode::Splice]),
                 delete_delay: Duration::from_millis(*rng.pick(&[0, 20, 500])),
                 mutant,
                 ..Default::default()

@@ -10,7 +10,9 @@
 use std::time::Duration;
 
 use rillway_io::IoList;
-use rillway_shard::{Chunk, FetchPartition, FetchSpec, FetchedPartition, PartitionError};
+use rillway_shard::{
+    FetchPartition, FetchSpec, Fetched, FetchedPartition, FetchedRecords, PartitionError,
+};
 use rillway_wire::api::fetch::{PartitionResponse, Request as Body, Response, TopicResponse};
 use rillway_wire::{Frame, Part, Records, ResponseMessage};
 
@@ -64,11 +66,12 @@ pub(crate) async fn handle(request: Request, body: &Body<'_>) -> Result<Answer, 
             .min(request.context.limits().fetch_bytes_max),
         min_bytes: usize::try_from(body.min_bytes).unwrap_or(0),
         max_wait: Duration::from_millis(max_wait),
+        cached: request.context.shard().store().transfer().splices(),
     };
     later(async move {
         let fetched = request.context.shard().fetch(spec).await;
-        let frame =
-            response(&topics, &fetched).response_frame(request.version, request.correlation_id);
+        let frame = response(&topics, &fetched.partitions)
+            .response_frame(request.version, request.correlation_id);
         Ok(Some(fill(frame, fetched)))
     })
 }
@@ -116,18 +119,21 @@ fn partition<'a>(
 }
 
 /// Puts the records into the frame's holes, in order, without a copy.
-fn fill(frame: Frame, fetched: Vec<FetchedPartition>) -> IoList {
-    let mut records = fetched.into_iter().filter(|p| p.bytes > 0).map(|p| p.chunks);
+fn fill(frame: Frame, fetched: Fetched) -> IoList {
+    let mut records = fetched.partitions.into_iter().filter(|p| p.bytes > 0).map(|p| p.records);
     let mut list = IoList::new();
     for part in frame.parts() {
         match part {
             Part::Bytes(bytes) => list.push_bytes(bytes.to_vec()),
             Part::Records { .. } => {
-                let chunks: Vec<Chunk> =
-                    records.next().expect("a hole for each partition with records");
-                chunks.into_iter().for_each(|chunk| list.push_chunk(chunk));
+                match records.next().expect("a hole for each partition with records") {
+                    FetchedRecords::None => unreachable!("it has bytes"),
+                    FetchedRecords::Here(range) => list.push_file(range),
+                    FetchedRecords::Copied(chunk) => list.push_chunk(chunk),
+                }
             }
         }
     }
+    fetched.memory.into_iter().for_each(|permit| list.hold(permit));
     list
 }

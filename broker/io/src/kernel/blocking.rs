@@ -63,13 +63,13 @@ pub(crate) struct Blocking {
 }
 
 impl Blocking {
-    pub(super) fn start(threads: usize) -> Result<Arc<Blocking>> {
+    pub(super) fn start(name: &str, threads: usize) -> Result<Arc<Blocking>> {
         let shared = Arc::new(Shared::default());
         let blocking = Arc::new(Blocking { shared: Arc::clone(&shared) });
         for n in 0..threads {
             let shared = Arc::clone(&shared);
             std::thread::Builder::new()
-                .name(format!("blocking-{n}"))
+                .name(format!("{name}-{n}"))
                 .spawn(move || work(&shared))
                 .map_err(|e| Error::new("start", e).with_detail("a thread for blocking calls"))?;
         }

@@ -18,6 +18,7 @@ use glommio::io::{DmaFile, OpenOptions as DmaOptions};
 
 use super::executor::{Core, io_error};
 use super::mounts;
+use super::sealed::{self, SealedFile};
 use super::syncfs::SyncAnchor;
 use crate::chunk::{AppendBuffer, BLOCK, Chunk};
 use crate::disk::{DirEntry, FsStat, OpenOptions};
@@ -86,6 +87,11 @@ impl Disk {
             path: path.to_path_buf(),
             flights: Gate::new(),
         })
+    }
+
+    pub(crate) async fn open_sealed(&self, path: &Path) -> Result<SealedFile> {
+        let opened = self.call("open", path, sealed::open).await?;
+        Ok(SealedFile::new(opened, path, &self.core.readers))
     }
 
     pub(crate) async fn create_dir_all(&self, path: &Path) -> Result<()> {

@@ -33,6 +33,8 @@ const EXIT_FATAL: i32 = 3;
 const EXIT_PANIC: i32 = 101;
 /// Threads for blocking calls, per node: a slow unlink may hold one, a slow rename another.
 const BLOCKING_THREADS: usize = 4;
+/// Threads that wait for pages of sealed files, per node: as many reads of the disk at once.
+const READER_THREADS: usize = 4;
 /// glommio's preempt timer, at its default. An executor that is descheduled for this long at the wrong moment goes to
 /// sleep with work to do; at 1 ms, on a busy machine, that was in every run of some seconds. So slices are
 /// measured by `Core::yield_now` instead, and this timer is left to be long.
@@ -106,7 +108,8 @@ where
         return Err(Error::new("start", invalid).with_detail("no CPU is listed"));
     }
     let pinned = can_pin(&options.cpus);
-    let blocking = Blocking::start(BLOCKING_THREADS)?;
+    let blocking = Blocking::start("blocking", BLOCKING_THREADS)?;
+    let readers = Blocking::start("reader", READER_THREADS)?;
     let pulses: Vec<Arc<Pulse>> = (0..cores).map(|_| Arc::default()).collect();
     watch::watch(&pulses, options.heartbeat * MISSED_BEATS)?;
     let began = Clock::now();
@@ -114,7 +117,8 @@ where
     for ((index, cpu), pulse) in options.cpus.iter().copied().enumerate().zip(pulses) {
         let error = |e| Error::new("start", e).with_detail(format!("core {index}"));
         let placement = if pinned { Placement::Fixed(cpu) } else { Placement::Unbound };
-        let (main, blocking) = (main.clone(), Arc::clone(&blocking));
+        let main = main.clone();
+        let (blocking, readers) = (Arc::clone(&blocking), Arc::clone(&readers));
         let (preempt, heartbeat) = (options.preempt, options.heartbeat);
         let builder = LocalExecutorBuilder::new(placement)
             .io_memory(options.io_memory)
@@ -129,7 +133,8 @@ where
                 Ok(executor.run(async move {
                     // The starter is gone only if another core could not start.
                     let _ = ready.send(());
-                    let core = Rc::new(Core::new(index, cores, began, preempt, blocking));
+                    let core =
+                        Rc::new(Core::new(index, cores, began, preempt, (blocking, readers)));
                     let runtime = Runtime { backend: Backend::Kernel(Rc::clone(&core)) };
                     let task = core.spawn(Class::Data, async move { main(runtime).await });
                     let result = beating(heartbeat, pulse, task).await;
@@ -190,6 +195,7 @@ pub(crate) struct Core {
     slice: Duration,
     polled: Cell<Clock>,
     pub(super) blocking: Arc<Blocking>,
+    pub(super) readers: Arc<Blocking>,
 }
 
 impl Core {
@@ -198,7 +204,7 @@ impl Core {
         cores: usize,
         began: Clock,
         slice: Duration,
-        blocking: Arc<Blocking>,
+        (blocking, readers): (Arc<Blocking>, Arc<Blocking>),
     ) -> Core {
         // No queue has a latency of its own: it would shorten the preempt timer (see there).
         let queues = Class::ALL.map(|class| {
@@ -211,7 +217,8 @@ impl Core {
             let executor = glommio::executor();
             executor.create_task_queue(Shares::Static(shares), Latency::NotImportant, name)
         });
-        Core { index, cores, began, queues, slice, polled: Cell::new(Clock::now()), blocking }
+        let polled = Cell::new(Clock::now());
+        Core { index, cores, began, queues, slice, polled, blocking, readers }
     }
 
     pub(crate) fn index(&self) -> usize {

@@ -8,6 +8,7 @@ pub(crate) mod disk;
 mod executor;
 mod mounts;
 pub(crate) mod net;
+pub(crate) mod sealed;
 pub(crate) mod syncfs;
 mod watch;
 

@@ -5,17 +5,20 @@
 //! everywhere and no CLOEXEC on accepted sockets. No thread and no buffer per connection.
 
 use std::cell::Cell;
-use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::net::{Shutdown, SocketAddr};
+use std::os::fd::AsRawFd;
 use std::rc::Rc;
 
 use glommio::io::PollableFd;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::executor::{Core, io_error};
+use super::sealed::{PIECE, SealedFile};
 use crate::error::{Error, Result};
-use crate::net::{BindOptions, Part};
+use crate::list::Outgoing;
+use crate::net::BindOptions;
+use crate::transfer::Transfer;
 
 /// Connections the kernel keeps until they are accepted.
 const BACKLOG: i32 = 1024;
@@ -23,6 +26,8 @@ const BACKLOG: i32 = 1024;
 const SLICES: usize = 64;
 /// Bytes made room for in one receive, whatever the caller's maximum.
 const RECV: usize = 256 << 10;
+/// Times that pages of one piece are brought in, before they are taken for ones that do not stay.
+const BRINGS: u32 = 8;
 
 fn stream(addr: SocketAddr) -> io::Result<Socket> {
     let kind = Type::STREAM.nonblocking().cloexec();
@@ -35,6 +40,15 @@ fn local_addr(socket: &Socket) -> io::Result<SocketAddr> {
 
 fn pollable(socket: Socket) -> io::Result<PollableFd<Socket>> {
     PollableFd::new(socket).map_err(io_error)
+}
+
+/// Bytes that the socket took of a range of a file, without waiting for the socket. Waits for pages that are not there.
+fn sendfile(socket: &Socket, file: &SealedFile, pos: u64, len: usize) -> io::Result<usize> {
+    let mut pos = libc::off64_t::try_from(pos).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // SAFETY: two descriptors that their owners keep open during the call, a pointer to a number that is ours alone,
+    // and a length.
+    let sent = unsafe { libc::sendfile64(socket.as_raw_fd(), file.fd(), &raw mut pos, len) };
+    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
 pub(super) fn bind(core: &Rc<Core>, addr: SocketAddr, options: BindOptions) -> Result<Acceptor> {
@@ -162,42 +176,78 @@ impl Conn {
         }
     }
 
-    pub(crate) async fn send(&self, parts: &mut VecDeque<Part>) -> Result<()> {
-        // Of the first part, what is already sent.
-        let mut sent = 0;
-        while !parts.is_empty() {
-            if self.shut.get() {
-                return Err(self.error("send", io::ErrorKind::BrokenPipe.into()));
-            }
+    /// One system call: true if the socket took something, false if it is full.
+    pub(crate) fn try_send(&self, out: &mut Outgoing, more: bool) -> Result<bool> {
+        let flags = libc::MSG_NOSIGNAL | if more { libc::MSG_MORE } else { 0 };
+        loop {
+            self.check_open()?;
             let result = {
-                let slices: Vec<IoSlice<'_>> = parts
-                    .iter()
-                    .take(SLICES)
-                    .enumerate()
-                    .map(|(i, part)| IoSlice::new(&part.bytes()[if i == 0 { sent } else { 0 }..]))
-                    .collect();
-                self.socket.get_ref().send_vectored_with_flags(&slices, libc::MSG_NOSIGNAL)
+                let slices: Vec<IoSlice<'_>> = out.slices(SLICES).map(IoSlice::new).collect();
+                self.socket.get_ref().send_vectored_with_flags(&slices, flags)
             };
             match result {
-                Ok(mut n) => {
-                    while let Some(first) = parts.front() {
-                        let left = first.bytes().len() - sent;
-                        if n < left {
-                            sent += n;
-                            break;
-                        }
-                        n -= left;
-                        sent = 0;
-                        parts.pop_front();
-                    }
-                    self.core.yield_now().await;
+                Ok(n) => {
+                    out.advance(n);
+                    return Ok(true);
                 }
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    let ready = self.socket.writable().await;
-                    ready.map_err(|e| self.error("send", io_error(e)))?;
-                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => return Err(self.error("send", e)),
+            }
+        }
+    }
+
+    /// Lets others run, if this task has had its time.
+    pub(crate) async fn pause(&self) {
+        self.core.yield_now().await;
+    }
+
+    pub(crate) async fn writable(&self) -> Result<()> {
+        self.check_open()?;
+        self.socket.writable().await.map_err(|e| self.error("send", io_error(e)))
+    }
+
+    fn check_open(&self) -> Result<()> {
+        if self.shut.get() {
+            return Err(self.error("send", io::ErrorKind::BrokenPipe.into()));
+        }
+        Ok(())
+    }
+
+    /// Sends part of a file from the page cache, a piece at a time, each when its pages are in memory.
+    pub(crate) async fn send_sealed(
+        &self,
+        file: &SealedFile,
+        pos: u64,
+        len: usize,
+        transfer: &Transfer,
+    ) -> Result<()> {
+        file.check(pos, len)?;
+        let end = pos + len as u64;
+        let mut pos = pos;
+        while pos < end {
+            let piece = usize::try_from(end - pos).map_or(PIECE, |left| left.min(PIECE));
+            // A page may be reclaimed as soon as it was brought in, so this is asked before each send.
+            let mut brings = 0;
+            while !file.all_resident(pos, piece)? {
+                if brings == BRINGS {
+                    let gone = file.error("readahead", io::ErrorKind::OutOfMemory.into());
+                    return Err(gone.with_detail("pages do not stay in memory until they are sent"));
+                }
+                brings += 1;
+                transfer.count(|c| c.brought += 1);
+                file.bring(pos, piece).await?;
+            }
+            self.check_open()?;
+            match sendfile(self.socket.get_ref(), file, pos, piece) {
+                Ok(0) => return Err(file.error("sendfile", io::ErrorKind::UnexpectedEof.into())),
+                Ok(n) => {
+                    pos += n as u64;
+                    self.pause().await;
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => self.writable().await?,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(self.error("sendfile", e)),
             }
         }
         Ok(())

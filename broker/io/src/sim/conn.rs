@@ -8,10 +8,12 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
+use super::disk::SealedFile;
 use super::executor::Life;
 use super::net::Network;
 use crate::error::{Error, Result};
-use crate::net::Part;
+use crate::list::Outgoing;
+use crate::transfer::Transfer;
 
 pub(super) enum Item {
     Bytes(Vec<u8>),
@@ -145,45 +147,95 @@ impl Conn {
         .await
     }
 
-    pub(crate) async fn send(&self, parts: &mut VecDeque<Part>) -> Result<()> {
+    /// Loses the connection, by chance.
+    pub(crate) fn maybe_reset(&self) {
         let chance = self.end.network.reset_chance();
         if self.end.network.rng.borrow_mut().chance(chance) {
             self.end.network.dispatch(&self.end.output, Item::Reset);
             self.end.input.borrow_mut().reset = true;
         }
-        while let Some(part) = parts.pop_front() {
-            let mut sent = 0;
-            while sent < part.bytes().len() {
-                sent += self.send_some(&part.bytes()[sent..]).await?;
+    }
+
+    /// Copies some of the bytes into the pipe, as many as chance and room allow; false if it is full.
+    pub(crate) fn try_send(&self, out: &mut Outgoing) -> Result<bool> {
+        let room = self.room()?;
+        if room == 0 {
+            return Ok(false);
+        }
+        let Some(first) = out.slices(1).next() else {
+            return Ok(true);
+        };
+        let bytes = first[..self.some(room.min(first.len()))].to_vec();
+        out.advance(bytes.len());
+        self.put(bytes);
+        Ok(true)
+    }
+
+    /// Copies part of a file into the pipe as there is room for it, and not before: what was written over until then
+    /// shows.
+    pub(crate) async fn send_sealed(
+        &self,
+        file: &SealedFile,
+        pos: u64,
+        len: usize,
+        transfer: &Transfer,
+    ) -> Result<()> {
+        let end = pos + len as u64;
+        let mut pos = pos;
+        while pos < end {
+            let room = self.room()?;
+            if room == 0 {
+                self.writable().await?;
+                continue;
             }
+            // Pages are there or not, by chance, and always once they were asked for.
+            if self.end.network.rng.borrow_mut().coin() {
+                transfer.count(|c| c.brought += 1);
+                file.bring(pos).await?;
+            }
+            let left = usize::try_from(end - pos).unwrap_or(usize::MAX);
+            let Some(most) = Some(self.room()?.min(left)).filter(|most| *most > 0) else {
+                continue;
+            };
+            let bytes = file.copy(pos, self.some(most))?;
+            pos += bytes.len() as u64;
+            self.put(bytes);
         }
         Ok(())
     }
 
-    /// Copies some of the bytes into the pipe, as many as chance and room allow.
-    async fn send_some(&self, bytes: &[u8]) -> Result<usize> {
-        let n = poll_fn(|cx| {
-            if self.end.input.borrow().reset {
-                let reset = io::ErrorKind::ConnectionReset.into();
-                return Poll::Ready(Err(Error::new("send", reset)));
+    /// Waits for room in the pipe, or its end.
+    pub(crate) async fn writable(&self) -> Result<()> {
+        poll_fn(|cx| match self.room() {
+            Ok(0) => {
+                self.end.output.borrow_mut().writer = Some(cx.waker().clone());
+                Poll::Pending
             }
-            let mut p = self.end.output.borrow_mut();
-            if p.unsent || p.unread {
-                return Poll::Ready(Err(Error::new("send", io::ErrorKind::BrokenPipe.into())));
-            }
-            let room = p.capacity - p.held;
-            if room == 0 {
-                p.writer = Some(cx.waker().clone());
-                return Poll::Pending;
-            }
-            let most = room.min(bytes.len());
-            let mut rng = self.end.network.rng.borrow_mut();
-            let n = if rng.below(4) == 0 { 1 + rng.index(most) } else { most };
-            p.held += n;
-            Poll::Ready(Ok(n))
+            Ok(_) => Poll::Ready(Ok(())),
+            Err(e) => Poll::Ready(Err(e)),
         })
-        .await?;
-        self.end.network.dispatch(&self.end.output, Item::Bytes(bytes[..n].to_vec()));
-        Ok(n)
+        .await
+    }
+
+    fn room(&self) -> Result<usize> {
+        if self.end.input.borrow().reset {
+            return Err(Error::new("send", io::ErrorKind::ConnectionReset.into()));
+        }
+        let p = self.end.output.borrow();
+        if p.unsent || p.unread {
+            return Err(Error::new("send", io::ErrorKind::BrokenPipe.into()));
+        }
+        Ok(p.capacity - p.held)
+    }
+
+    /// From 1 to `most`, by chance; mostly `most`.
+    fn some(&self, most: usize) -> usize {
+        let mut rng = self.end.network.rng.borrow_mut();
+        if rng.below(4) == 0 { 1 + rng.index(most) } else { most }
+    }
+
+    fn put(&self, bytes: Vec<u8>) {
+        self.end.output.borrow_mut().held += bytes.len();
+        self.end.network.dispatch(&self.end.output, Item::Bytes(bytes));
     }
 }

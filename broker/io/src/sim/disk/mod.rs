@@ -8,6 +8,7 @@ mod crash;
 mod file;
 mod fs;
 mod ops;
+mod sealed;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ pub(crate) use content::Content;
 pub(crate) use file::{Bytes, Change};
 pub(crate) use fs::{Fs, HandleId, Ino, Kind, Naming, ROOT};
 pub(crate) use ops::walk;
+pub(crate) use sealed::SealedFile;
 
 use super::executor::{Executor, Life};
 use super::faults::Faults;
