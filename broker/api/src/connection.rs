@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::rc::{Rc, Weak};
+use std::task::Poll;
 
 use rillway_io::{Class, Conn, Instant, IoList, Notify, Permit, Semaphore};
 use rillway_wire::RequestPeek;
@@ -16,6 +17,9 @@ use rillway_wire::RequestPeek;
 use crate::context::{Context, Request};
 use crate::dispatch::dispatch;
 use crate::frames::{End, Frames};
+
+/// Answers that are ready together leave with one system call, up to about this many bytes of them.
+const TOGETHER_BYTES: u64 = 64 << 10;
 
 /// An answer that may still have to be waited for; `None`: there is none (acks=0).
 pub(crate) type Answer = Pin<Box<dyn Future<Output = Result<Option<IoList>, Close>>>>;
@@ -117,8 +121,8 @@ pub(crate) async fn serve(context: Context, conn: Conn, door: usize) {
 async fn first<T>(work: impl Future<Output = T>, stop: impl Future<Output = ()>) -> Option<T> {
     let (mut work, mut stop) = (std::pin::pin!(work), std::pin::pin!(stop));
     std::future::poll_fn(|cx| {
-        if let std::task::Poll::Ready(t) = work.as_mut().poll(cx) {
-            return std::task::Poll::Ready(Some(t));
+        if let Poll::Ready(t) = work.as_mut().poll(cx) {
+            return Poll::Ready(Some(t));
         }
         stop.as_mut().poll(cx).map(|()| None)
     })
@@ -185,6 +189,53 @@ async fn send(context: &Context, conn: &Conn, list: IoList) -> Result<(), Option
     }
 }
 
+/// Answers that leave together.
+#[derive(Default)]
+struct Ready {
+    list: IoList,
+    /// The requests that they answer; their memory and places are given back when the list is sent.
+    answered: Vec<Waiting>,
+    /// Why the connection has to be closed behind them.
+    close: Option<String>,
+}
+
+impl Ready {
+    fn take(&mut self, waiting: Waiting, answer: Result<Option<IoList>, Close>) {
+        match answer {
+            Ok(list) => self.list.append(list.unwrap_or_default()),
+            Err(Close(what)) => self.close = Some(what),
+        }
+        self.answered.push(waiting);
+    }
+
+    fn takes_more(&self) -> bool {
+        self.close.is_none() && self.list.len() < TOGETHER_BYTES
+    }
+}
+
+/// The oldest answer, waited for, and those behind it that are ready as well: a commit makes many of one connection
+/// ready at once, and a system call for each was 45 % of the CPU of small produce requests.
+async fn ready(queue: &Queue, mut first: Waiting) -> Ready {
+    let mut ready = Ready::default();
+    let answer = first.answer.as_mut().await;
+    ready.take(first, answer);
+    std::future::poll_fn(|cx| {
+        while ready.takes_more() {
+            let Some(mut next) = queue.waiting.borrow_mut().pop_front() else { break };
+            match next.answer.as_mut().poll(cx) {
+                Poll::Ready(answer) => ready.take(next, answer),
+                Poll::Pending => {
+                    queue.waiting.borrow_mut().push_front(next);
+                    break;
+                }
+            }
+        }
+        Poll::Ready(())
+    })
+    .await;
+    ready
+}
+
 async fn write(context: Context, life: Rc<Life>, queue: Rc<Queue>) {
     let conn = &life.conn;
     loop {
@@ -197,11 +248,9 @@ async fn write(context: Context, life: Rc<Life>, queue: Rc<Queue>) {
             more.await;
             continue;
         };
-        let sent = match waiting.answer.await {
-            Ok(Some(list)) => send(&context, conn, list).await,
-            Ok(None) => Ok(()),
-            Err(Close(what)) => Err(Some(what)),
-        };
+        let Ready { list, answered, close } = ready(&queue, waiting).await;
+        let sent = if list.is_empty() { Ok(()) } else { send(&context, conn, list).await };
+        let sent = sent.and_then(|()| close.map_or(Ok(()), |what| Err(Some(what))));
         if let Err(why) = sent {
             if let Some(what) = why {
                 context.complain(conn.peer_addr(), &what);
@@ -213,6 +262,6 @@ async fn write(context: Context, life: Rc<Life>, queue: Rc<Queue>) {
             return;
         }
         life.touch(&context);
-        life.waiting.set(life.waiting.get() - 1);
+        life.waiting.set(life.waiting.get() - answered.len());
     }
 }

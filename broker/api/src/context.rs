@@ -10,6 +10,7 @@ use rillway_shard::Shard;
 use crate::admission::Admission;
 use crate::advertise::Nodes;
 use crate::broker_configs::BrokerConfigs;
+use crate::buffers::Buffers;
 use crate::connection::Life;
 
 /// How long a stop waits for clients to take the answers to what was accepted.
@@ -68,6 +69,8 @@ pub(crate) struct Inner {
     pub limits: Limits,
     /// Memory for large requests.
     pub request_memory: Semaphore,
+    /// For large requests.
+    pub buffers: Buffers,
     pub connections: Cell<usize>,
     /// For the idle watch.
     pub lives: RefCell<Vec<Weak<Life>>>,
@@ -96,6 +99,7 @@ impl Context {
                 admission,
                 request_memory: Semaphore::new(limits.request_memory.max(limits.request_bytes_max)),
                 limits,
+                buffers: Buffers::default(),
                 connections: Cell::new(0),
                 lives: RefCell::new(Vec::new()),
                 gate: Gate::new(),

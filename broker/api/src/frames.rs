@@ -27,6 +27,8 @@ pub(crate) struct Frames {
     buffer: Vec<u8>,
     /// Bytes of `buffer` that are done with.
     start: usize,
+    /// The buffer is one of the core's large ones.
+    large: bool,
     /// A part of a frame is here.
     receiving: Rc<Cell<bool>>,
 }
@@ -39,7 +41,7 @@ pub(crate) struct Content {
 
 impl Frames {
     pub(crate) fn new(conn: Conn, receiving: Rc<Cell<bool>>) -> Frames {
-        Frames { conn, buffer: Vec::new(), start: 0, receiving }
+        Frames { conn, buffer: Vec::new(), start: 0, large: false, receiving }
     }
 
     pub(crate) fn bytes(&self, content: &Content) -> &[u8] {
@@ -48,6 +50,11 @@ impl Frames {
 
     /// The next frame. The one before it is done with.
     pub(crate) async fn next(&mut self, context: &Context) -> Result<Content, End> {
+        // At most what one small read brought beyond a large frame is left in its buffer.
+        if std::mem::take(&mut self.large) {
+            let done = self.move_to(Vec::with_capacity(READ));
+            context.inner.buffers.give(done);
+        }
         self.fill(4, context, true).await?;
         let mut prefix = [0; 4];
         prefix.copy_from_slice(&self.buffer[self.start..self.start + 4]);
@@ -58,12 +65,21 @@ impl Frames {
             // The first part must be here before memory is set aside for the whole: a claim alone costs nothing.
             self.fill(4 + SMALL, context, false).await?;
             permit = Some(reserve(&context.inner.request_memory, len).await);
+            self.move_to(context.inner.buffers.take(4 + len));
+            self.large = true;
         }
         self.fill(4 + len, context, false).await?;
         let range = self.start + 4..self.start + 4 + len;
         self.start = range.end;
         self.receiving.set(false);
         Ok(Content { range, permit })
+    }
+
+    /// Goes on in another buffer, with what is not done with; returns the one before.
+    fn move_to(&mut self, mut buffer: Vec<u8>) -> Vec<u8> {
+        buffer.extend_from_slice(&self.buffer[self.start..]);
+        self.start = 0;
+        std::mem::replace(&mut self.buffer, buffer)
     }
 
     /// Makes sure that `n` bytes from `start` on are in the buffer. Between frames a peer may take its time.
@@ -73,10 +89,6 @@ impl Frames {
         }
         self.buffer.drain(..self.start);
         self.start = 0;
-        // A large request's memory goes back when it is done.
-        if self.buffer.capacity() > 4 * READ && n <= READ {
-            self.buffer.shrink_to(READ);
-        }
         while self.buffer.len() < n {
             let missing = n - self.buffer.len();
             let max = if missing > READ { READ_LARGE.min(missing) } else { READ };

@@ -9,6 +9,7 @@ mod admission;
 mod advertise;
 mod apis;
 mod broker_configs;
+mod buffers;
 mod connection;
 mod context;
 mod dispatch;

@@ -226,9 +226,18 @@ impl Disk {
 
     /// Creates or cuts a file, writes `bytes`, flushes the file. The directory is not synced.
     pub async fn write_file(&self, path: &Path, bytes: &[u8]) -> Result<()> {
+        self.put_file(path, bytes, true).await
+    }
+
+    /// As [`Disk::write_file`], and nothing is flushed: durable with the next `syncfs`.
+    pub async fn write_file_unflushed(&self, path: &Path, bytes: &[u8]) -> Result<()> {
+        self.put_file(path, bytes, false).await
+    }
+
+    async fn put_file(&self, path: &Path, bytes: &[u8], flush: bool) -> Result<()> {
         match &self.backend {
-            DiskBackend::Kernel(d) => d.write_file(path, bytes).await,
-            DiskBackend::Sim(d) => d.write_file(path, bytes).await,
+            DiskBackend::Kernel(d) => d.write_file(path, bytes, flush).await,
+            DiskBackend::Sim(d) => d.write_file(path, bytes, flush).await,
         }
     }
 

@@ -92,6 +92,13 @@ impl IoList {
         self.parts.push(ListPart::File(range));
     }
 
+    /// Adds all of another list, with the permits that it keeps.
+    pub fn append(&mut self, mut other: IoList) {
+        self.len = self.len.saturating_add(other.len);
+        self.parts.append(&mut other.parts);
+        self.held.append(&mut other.held);
+    }
+
     /// Keeps a permit for memory of the list until it is sent, or its connection has ended.
     pub fn hold(&mut self, permit: Permit) {
         self.held.push(permit);

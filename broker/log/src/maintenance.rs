@@ -10,7 +10,9 @@ use rillway_io::{Chunk, Class};
 
 use crate::bytes::salted_crc;
 use crate::checkpoint::{CheckpointHeader, begin_record, end_record, put_deletion};
-use crate::directory::{deleted_dir, log_file, meta_file, partition_metadata, read_optional};
+use crate::directory::{
+    deleted_dir, is_partition_metadata, log_file, meta_file, partition_metadata, read_optional,
+};
 use crate::entry::Entry;
 use crate::error::{Error, Result};
 use crate::ids::Sequence;
@@ -399,7 +401,8 @@ impl Inner {
             meta::encode(&self.reference.storage, log.reference(), segment, producers, epochs)
         };
         let path = log.dir.join(meta_file(segment.base, segment.compaction));
-        match self.rt.disk().write_file(&path, &bytes).await {
+        // The round's `syncfs` is behind it.
+        match self.rt.disk().write_file_unflushed(&path, &bytes).await {
             Ok(()) => Ok(crc32c::crc32c(&bytes)),
             Err(e) if e.is_no_space() => {
                 Err(Error::NoSpace { path, what: "a segment's .meta".to_owned() })
@@ -529,7 +532,10 @@ impl Inner {
             // A directory of that name with another identity belongs to a topic that was created since.
             let ours = match read_optional(&self.rt.disk(), &from.join("partition.metadata")).await
             {
-                Ok(found) => found.is_none_or(|bytes| bytes == identity.as_bytes()),
+                // One that a crash tore stands in a directory of which nothing was durable.
+                Ok(found) => found.is_none_or(|bytes| {
+                    bytes == identity.as_bytes() || !is_partition_metadata(&bytes)
+                }),
                 Err(_) => false,
             };
             let topic = d.directory.rsplit_once('-').map_or("", |(topic, _)| topic);

@@ -139,9 +139,11 @@ impl Log {
                 disk.rename(&self.dir, &away).await?;
             }
             disk.create_dir_all(&self.dir).await?;
-            // By rename, so that a half-written one is never taken for another topic's.
+            // By rename, so that a half-written one is not seen while the broker lives. Not flushed: the `syncfs` that
+            // makes the first bytes of this directory durable comes later. A flush each made the first batches to 1,000
+            // partitions take 8.8 s.
             let temporary = path.with_extension("tmp");
-            disk.write_file(&temporary, identity.as_bytes()).await?;
+            disk.write_file_unflushed(&temporary, identity.as_bytes()).await?;
             disk.rename(&temporary, &path).await
         };
         if let Err(e) = made.await {

@@ -141,12 +141,12 @@ impl Disk {
         .map_err(|e| e.with_detail(format!("at most {max} bytes expected")))
     }
 
-    pub(crate) async fn write_file(&self, path: &Path, bytes: &[u8]) -> Result<()> {
+    pub(crate) async fn write_file(&self, path: &Path, bytes: &[u8], flush: bool) -> Result<()> {
         let bytes = bytes.to_vec();
         self.call("write_file", path, move |path| {
             let mut file = File::create(path)?;
             file.write_all(&bytes)?;
-            file.sync_data()
+            if flush { file.sync_data() } else { Ok(()) }
         })
         .await
     }

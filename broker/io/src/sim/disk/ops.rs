@@ -339,7 +339,7 @@ impl Disk {
     }
 
     /// Three steps, as in Linux: a crash may come between them.
-    pub(crate) async fn write_file(&self, path: &Path, bytes: &[u8]) -> Result<()> {
+    pub(crate) async fn write_file(&self, path: &Path, bytes: &[u8], flush: bool) -> Result<()> {
         let o = OpenOptions::new().create(true).truncate(true);
         let (disk, owned, bytes) = (self.clone(), path.to_path_buf(), bytes.to_vec());
         let (sender, done) = oneshot();
@@ -348,7 +348,7 @@ impl Disk {
             let steps = async {
                 let file = disk.open(&owned, o).await?;
                 file.run("write", 20_000, true, move |fs, ino| fs.put(ino, bytes)).await?;
-                file.fdatasync().await
+                if flush { file.fdatasync().await } else { Ok(()) }
             };
             let _ = sender.send(steps.await);
         };
