@@ -184,6 +184,21 @@ impl Disk {
         }
     }
 
+    /// Renames `from` if the small file `witness` holds exactly `content`; false if it does not, or is not there. No
+    /// other `rename_if` of the process comes between the look and the rename, whatever core it is on.
+    pub async fn rename_if(
+        &self,
+        from: &Path,
+        to: &Path,
+        witness: &Path,
+        content: &[u8],
+    ) -> Result<bool> {
+        match &self.backend {
+            DiskBackend::Kernel(d) => d.rename_if(from, to, witness, content).await,
+            DiskBackend::Sim(d) => d.rename_if(from, to, witness, content).await,
+        }
+    }
+
     /// Removes a file. Open descriptors keep its bytes.
     pub async fn remove_file(&self, path: &Path) -> Result<()> {
         match &self.backend {

@@ -231,6 +231,34 @@ conforms! {
         assert_eq!(below.kind(), ErrorKind::NotADirectory, "{below}");
     };
 
+a_directory_is_renamed_by_one_of_two_cores_and_only_while_it_is_the_one_that_was_meant on 2: |rt, dir| async move {
+        let disk = rt.disk();
+        let (from, ready) = (dir.join("topic-0"), dir.join("ready"));
+        let witness = from.join("identity");
+        if rt.core() == 0 {
+            disk.create_dir_all(&from).await.expect("create_dir_all");
+            disk.write_file_unflushed(&witness, b"old").await.expect("write_file");
+            disk.write_file(&ready, b"").await.expect("write_file");
+        }
+        while !disk.exists(&ready).await.expect("exists") {
+            rt.sleep(Duration::from_millis(1)).await;
+        }
+        // Each that succeeds puts another in its place, as the next owner of the name does.
+        let to = dir.join(format!("away-{}", rt.core()));
+        if disk.rename_if(&from, &to, &witness, b"old").await.expect("rename_if") {
+            disk.create_dir_all(&from).await.expect("create_dir_all");
+            disk.write_file(&witness, b"new").await.expect("write_file");
+        }
+        let done = dir.join(format!("done-{}", rt.core()));
+        disk.write_file(&done, b"").await.expect("write_file");
+        while !disk.exists(&dir.join(format!("done-{}", 1 - rt.core()))).await.expect("exists") {
+            rt.sleep(Duration::from_millis(1)).await;
+        }
+        assert_eq!(disk.read_file(&witness, 10).await.expect("the new one stands"), b"new");
+        let gone = disk.rename_if(&from, &to, &dir.join("nothing"), b"new").await;
+        assert!(!gone.expect("no witness, no rename"));
+    };
+
     names_are_created_listed_renamed_and_removed on 1: |rt, dir| async move {
         let disk = rt.disk();
         disk.create_dir_all(&dir.join("a/b")).await.expect("create_dir_all");

@@ -204,13 +204,6 @@ pub(crate) fn partition_metadata(topic: TopicId) -> String {
     format!("version: 0\ntopic_id: {}\n", topic.base64())
 }
 
-/// Whether a file is the identity of some partition, and not what a crash left of one.
-pub(crate) fn is_partition_metadata(bytes: &[u8]) -> bool {
-    bytes.starts_with(b"version: 0\ntopic_id: ")
-        && bytes.len() == partition_metadata(TopicId::METADATA).len()
-        && bytes.ends_with(b"\n")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

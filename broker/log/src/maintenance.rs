@@ -10,9 +10,7 @@ use rillway_io::{Chunk, Class};
 
 use crate::bytes::salted_crc;
 use crate::checkpoint::{CheckpointHeader, begin_record, end_record, put_deletion};
-use crate::directory::{
-    deleted_dir, is_partition_metadata, log_file, meta_file, partition_metadata, read_optional,
-};
+use crate::directory::{deleted_dir, log_file, meta_file, partition_metadata};
 use crate::entry::Entry;
 use crate::error::{Error, Result};
 use crate::ids::Sequence;
@@ -467,7 +465,11 @@ impl Inner {
                 ] {
                     let from = log.dir.join(&name);
                     let to = log.dir.join(format!("{name}.deleted"));
-                    self.rename_then_remove(from, to, false, delay).await;
+                    match self.rt.disk().rename(&from, &to).await {
+                        Ok(()) => self.remove_later(to, false, delay),
+                        Err(e) if e.is_not_found() => {}
+                        Err(e) => tracing::warn!("{}: could not be renamed: {e}", from.display()),
+                    }
                 }
                 self.count(|c| c.retention_deletes += 1);
             }
@@ -481,45 +483,32 @@ impl Inner {
         own.unwrap_or(self.options.delete_delay)
     }
 
-    /// Renames, and unlinks after the delay. What stands in the way is logged: a leftover costs room and nothing else.
-    async fn rename_then_remove(
-        self: &Rc<Self>,
-        from: std::path::PathBuf,
-        to: std::path::PathBuf,
-        directory: bool,
-        delay: Duration,
-    ) -> bool {
-        let disk = self.rt.disk();
-        match disk.rename(&from, &to).await {
-            Ok(()) => {}
-            Err(e) if e.is_not_found() => return true,
-            Err(e) => {
-                tracing::warn!("{}: could not be renamed: {e}", from.display());
-                return false;
-            }
-        }
+    /// Unlinks what was renamed, after the delay. A leftover costs room and nothing else.
+    fn remove_later(self: &Rc<Self>, path: std::path::PathBuf, directory: bool, delay: Duration) {
         let inner = Rc::clone(self);
         let task = self.rt.spawn(Class::Background, async move {
             inner.rt.sleep(delay).await;
             let disk = inner.rt.disk();
             let removed = if directory {
-                disk.remove_dir_all(&to).await
+                disk.remove_dir_all(&path).await
             } else {
-                disk.remove_file(&to).await
+                disk.remove_file(&path).await
             };
             if let Err(e) = removed
                 && !e.is_not_found()
             {
-                tracing::warn!("{}: could not be removed: {e}", to.display());
+                tracing::warn!("{}: could not be removed: {e}", path.display());
             }
         });
         task.detach();
-        true
     }
 
     /// Renames the directories of deleted partitions. Until a rename is durable its record stays in the checkpoints.
     /// `delay` is that of the topic that is deleted now; what an earlier life left has the store's.
     pub(crate) async fn finish_deletions(self: &Rc<Self>, delay: Option<Duration>) {
+        // One at a time, each with what is left: two deletes of one topic both saw its first partition's directory, and
+        // the second rename took the one that the topic's successor had made meanwhile.
+        let _turn = self.deleting.acquire(1).await;
         let pending = self.deletions.borrow().clone();
         if pending.is_empty() {
             return;
@@ -528,28 +517,19 @@ impl Inner {
         let mut done = Vec::new();
         for d in pending {
             let from = dir.join(&d.directory);
-            let identity = partition_metadata(d.partition.id.topic);
-            // A directory of that name with another identity belongs to a topic that was created since.
-            let ours = match read_optional(&self.rt.disk(), &from.join("partition.metadata")).await
-            {
-                // One that a crash tore stands in a directory of which nothing was durable.
-                Ok(found) => found.is_none_or(|bytes| {
-                    bytes == identity.as_bytes() || !is_partition_metadata(&bytes)
-                }),
-                Err(_) => false,
-            };
             let topic = d.directory.rsplit_once('-').map_or("", |(topic, _)| topic);
-            if !ours
-                || self
-                    .rename_then_remove(
-                        from,
-                        deleted_dir(dir, topic, d.partition.id),
-                        true,
-                        delay.unwrap_or(self.options.delete_delay),
-                    )
-                    .await
-            {
-                done.push(d);
+            let to = deleted_dir(dir, topic, d.partition.id);
+            // A directory of that name with another identity belongs to a topic that was created since, perhaps on
+            // another core, this moment; one without may be about to, and nothing in it is durable.
+            let witness = from.join("partition.metadata");
+            let identity = partition_metadata(d.partition.id.topic);
+            match self.rt.disk().rename_if(&from, &to, &witness, identity.as_bytes()).await {
+                Ok(true) => {
+                    self.remove_later(to, true, delay.unwrap_or(self.options.delete_delay));
+                    done.push(d);
+                }
+                Ok(false) => done.push(d),
+                Err(e) => tracing::warn!("{}: could not be renamed: {e}", from.display()),
             }
         }
         if let Err(e) = self.rt.disk().sync_dir(dir).await {

@@ -123,20 +123,24 @@ impl Log {
         let identity = crate::directory::partition_metadata(self.id().topic);
         let path = self.dir.join("partition.metadata");
         let found = crate::directory::read_optional(&disk, &path).await?;
+        // An identity that a crash tore is none: the directory holds nothing that was durable.
+        let found = found.filter(|bytes| bytes.iter().any(|b| *b != 0));
         if found.as_deref() == Some(identity.as_bytes()) {
             self.directory_made.set(true);
             return Ok(());
         }
         let made = async {
-            if found.is_some() {
+            if let Some(found) = found {
                 let away =
                     self.dir.with_file_name(format!("stray-{:016x}-delete", store.rt.random_u64()));
-                tracing::warn!(
-                    "{} belongs to another topic id; renamed to {}",
-                    self.dir.display(),
-                    away.display()
-                );
-                disk.rename(&self.dir, &away).await?;
+                // Its own core may be renaming it at this moment, as the last step of its DELETE: only one of us does.
+                if disk.rename_if(&self.dir, &away, &path, &found).await? {
+                    tracing::warn!(
+                        "{} belongs to another topic id; renamed to {}",
+                        self.dir.display(),
+                        away.display()
+                    );
+                }
             }
             disk.create_dir_all(&self.dir).await?;
             // By rename, so that a half-written one is not seen while the broker lives. Not flushed: the `syncfs` that

@@ -126,6 +126,8 @@ pub(crate) struct Inner {
     pub(crate) ring: RefCell<Ring>,
     pub(crate) logs: RefCell<BTreeMap<PartitionId, Rc<Log>>>,
     pub(crate) deletions: RefCell<Vec<Deletion>>,
+    /// Renaming what was deleted.
+    pub(crate) deleting: Semaphore,
     /// Flushed; `assigned_producer_id` is ahead of it by what is in frames that are not committed.
     pub(crate) next_producer_id: Cell<i64>,
     pub(crate) assigned_producer_id: Cell<i64>,
@@ -225,6 +227,7 @@ impl Store {
             ring: RefCell::new(found.ring),
             logs: RefCell::new(BTreeMap::new()),
             deletions: RefCell::new(deletions),
+            deleting: Semaphore::new(1),
             next_producer_id: Cell::new(next_producer_id),
             assigned_producer_id: Cell::new(next_producer_id),
             pending: RefCell::new(Pending::new()),

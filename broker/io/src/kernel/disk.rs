@@ -13,6 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::{Mutex, PoisonError};
 
 use glommio::io::{DmaFile, OpenOptions as DmaOptions};
 
@@ -105,6 +106,32 @@ impl Disk {
     pub(crate) async fn rename(&self, from: &Path, to: &Path) -> Result<()> {
         let (old, new) = (from.to_path_buf(), to.to_path_buf());
         let result = self.core.blocking.run(&[from, to], move || std::fs::rename(old, new)).await;
+        result.map_err(|source| {
+            Error::at("rename", from, source).with_detail(format!("to {}", to.display()))
+        })
+    }
+
+    pub(crate) async fn rename_if(
+        &self,
+        from: &Path,
+        to: &Path,
+        witness: &Path,
+        content: &[u8],
+    ) -> Result<bool> {
+        /// Held by a blocking thread between its look and its rename, a few microseconds.
+        static ONE: Mutex<()> = Mutex::new(());
+        let (old, new) = (from.to_path_buf(), to.to_path_buf());
+        let (witness, content) = (witness.to_path_buf(), content.to_vec());
+        let call = move || {
+            let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+            match std::fs::read(witness) {
+                Ok(found) if found == content => std::fs::rename(old, new).map(|()| true),
+                Ok(_) => Ok(false),
+                Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+                Err(e) => Err(e),
+            }
+        };
+        let result = self.core.blocking.run(&[from, to], call).await;
         result.map_err(|source| {
             Error::at("rename", from, source).with_detail(format!("to {}", to.display()))
         })

@@ -141,6 +141,24 @@ fn open_file(fs: &mut Fs, path: &Path, o: OpenOptions) -> io::Result<Ino> {
     }
 }
 
+fn rename(fs: &mut Fs, old: &Path, new: &Path) -> io::Result<()> {
+    let ino = fs.lookup(old)?;
+    let from = fs.parent(old)?;
+    let to = fs.parent(new)?;
+    let target = fs.dir(to.0)?.get(&to.1).copied();
+    match target {
+        Some(target) if target == ino => return Ok(()),
+        Some(target) if fs.is_dir(target) && !fs.is_dir(ino) => {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        Some(target) if fs.is_dir(target) && !fs.dir(target)?.is_empty() => {
+            return Err(io::ErrorKind::DirectoryNotEmpty.into());
+        }
+        Some(_) | None => {}
+    }
+    fs.name(Naming::Rename { from, to, ino })
+}
+
 fn remove_tree(fs: &mut Fs, dir: Ino, name: &str) -> io::Result<()> {
     let ino = *fs.dir(dir)?.get(name).ok_or(io::ErrorKind::NotFound)?;
     if fs.is_dir(ino) {
@@ -252,22 +270,31 @@ impl Disk {
 
     pub(crate) async fn rename(&self, from: &Path, to: &Path) -> Result<()> {
         let (old, new) = (from.to_path_buf(), to.to_path_buf());
+        self.name("rename", &[from, to], move |fs| rename(fs, &old, &new))
+            .await
+            .map_err(|e| e.with_detail(format!("to {}", to.display())))
+    }
+
+    pub(crate) async fn rename_if(
+        &self,
+        from: &Path,
+        to: &Path,
+        witness: &Path,
+        content: &[u8],
+    ) -> Result<bool> {
+        let (old, new) = (from.to_path_buf(), to.to_path_buf());
+        let (witness, content) = (witness.to_path_buf(), content.to_vec());
         self.name("rename", &[from, to], move |fs| {
-            let ino = fs.lookup(&old)?;
-            let from = fs.parent(&old)?;
-            let to = fs.parent(&new)?;
-            let target = fs.dir(to.0)?.get(&to.1).copied();
-            match target {
-                Some(target) if target == ino => return Ok(()),
-                Some(target) if fs.is_dir(target) && !fs.is_dir(ino) => {
-                    return Err(io::ErrorKind::IsADirectory.into());
-                }
-                Some(target) if fs.is_dir(target) && !fs.dir(target)?.is_empty() => {
-                    return Err(io::ErrorKind::DirectoryNotEmpty.into());
-                }
-                Some(_) | None => {}
+            let found = fs.lookup(&witness).and_then(|ino| {
+                let now = &fs.file(ino)?.now;
+                Ok(now.read(0, now.size as usize))
+            });
+            match found {
+                Ok(found) if found == content => rename(fs, &old, &new).map(|()| true),
+                Ok(_) => Ok(false),
+                Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+                Err(e) => Err(e),
             }
-            fs.name(Naming::Rename { from, to, ino })
         })
         .await
         .map_err(|e| e.with_detail(format!("to {}", to.display())))
