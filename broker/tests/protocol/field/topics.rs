@@ -69,7 +69,7 @@ fn two_clients_that_create_and_delete_one_name_get_codes_that_fit() {
             };
             let creating =
                 create_topics::Request { topics: vec![creating].into(), ..Default::default() };
-            clients[round % 2].send(&deleting, 5).await;
+            clients[round % 2].send(&deleting, 6).await;
             clients[1 - round % 2].send(&creating, 5).await;
             for client in &mut clients {
                 client.frame().await.expect("an answer");
@@ -108,7 +108,7 @@ fn a_crash_between_delete_and_create_leaves_the_topic_gone_or_new_and_empty() {
                     ..Default::default()
                 };
                 let new = create_topics::Request { topics: vec![new].into(), ..Default::default() };
-                client.send(&old, 5).await;
+                client.send(&old, 6).await;
                 client.send(&new, 5).await;
                 rt.sleep(Duration::from_micros(step * step * 400)).await;
             });
