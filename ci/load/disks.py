@@ -22,7 +22,7 @@ class Disk:
             image.truncate(size)
         try:
             self._run("mkfs.ext4", "-q", "-F", "-m", "0", self.image)
-            self._run("mount", "-o", "loop", self.image, self.path)
+            self.mount()
         except (OSError, subprocess.CalledProcessError) as why:
             said = getattr(why, "stderr", b"") or str(why).encode()
             raise Skipped(f"no ext4 on a loop device: {said.decode(errors='replace').strip()}") from why
@@ -31,9 +31,8 @@ class Disk:
         path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
         subprocess.run(command, check=True, capture_output=True, env=dict(os.environ, PATH=path))
 
-    def room(self):
-        stat = os.statvfs(self.path)
-        return stat.f_bavail * stat.f_frsize
+    def mount(self):
+        self._run("mount", "-o", "loop", self.image, self.path)
 
     def fill(self):
         """Takes all the room that there is."""
@@ -68,7 +67,7 @@ class Disk:
 def full_and_freed(folder):
     disk = Disk(folder, 400 * MIB)
     try:
-        broker = Broker(disk.path, {"log.segment.bytes": 4 * MIB, "log.segment.delete.delay.ms": 0}).ready()
+        broker = Broker(folder, {"log.segment.bytes": 4 * MIB, "log.segment.delete.delay.ms": 0}, disk=disk.path).ready()
         try:
             good = Good(broker)
             good.works()
@@ -101,18 +100,17 @@ def full_and_freed(folder):
 def failing(folder):
     disk = Disk(folder, 400 * MIB)
     try:
-        broker = Broker(disk.path).ready()
+        broker = Broker(folder, disk=disk.path).ready()
         try:
             good = Good(broker)
             good.works()
-            # Its output lies on the disk that fails: from here on it goes elsewhere.
             acknowledged = good.next
             disk.fail()
             started = time.monotonic()
             try:
                 code = good.produce()
                 assert code != 0, "a record was acknowledged on a disk that fails"
-            except (OSError, EOFError, ConnectionError):
+            except (OSError, EOFError, ValueError):
                 pass
             assert until(20, lambda: not broker.alive()), "still running 20 s after EIO"
             took = time.monotonic() - started
@@ -122,19 +120,13 @@ def failing(folder):
             assert "Input/output" in said or "EIO" in said or "os error 5" in said, f"no message: {said[-300:]}"
         finally:
             broker.stop(kill=True)
-        subprocess.run(["umount", disk.path], check=True)
-        disk._run("mount", "-o", "loop", disk.image, disk.path)
-        broker = Broker(disk.path).ready()
+        disk.drop()
+        disk.mount()
+        broker = Broker(folder, disk=disk.path).ready()
         try:
-            again = Good.__new__(Good)
-            again.__dict__.update(good.__dict__)
-            import wire
-
-            again.kafka = wire.Kafka(f"127.0.0.1:{broker.port}")
-            assert until(10, lambda: again.kafka.leaders(again.topic))
-            again.node = again.kafka.node(again.kafka.leaders(again.topic)[0])
+            good.connect(broker)
             for offset in range(acknowledged):
-                again.read(offset)
+                good.read(offset)
         finally:
             broker.stop(kill=True)
         return f"exit code {code} {took:.2f} s after the first EIO, with a message; all {acknowledged} records are there"

@@ -60,15 +60,16 @@ def ran(folder):
 
 def foreign_files(folder):
     """A ring or a checkpoint that belongs to another data directory."""
-    said = []
-    names = sorted(n for n in os.listdir(ran(os.path.join(folder, "a"))) if n.startswith(("ring", "checkpoint")))
-    assert names, "no rings and checkpoints to exchange"
-    for name in names:
-        mine, other = os.path.join(folder, f"mine-{name}"), os.path.join(folder, f"other-{name}")
-        data, foreign = ran(mine), ran(other)
-        shutil.copyfile(os.path.join(foreign, name), os.path.join(data, name))
-        said.append(refused(mine, (name,)))
-    return f"{', '.join(names)}: {said[-1][-200:]}"
+    data = ran(os.path.join(folder, "a"))
+    found = [os.path.relpath(os.path.join(top, f), data) for top, _, files in os.walk(data) for f in files]
+    names = sorted(n for n in found if os.path.basename(n).startswith(("ring", "checkpoint")) or "ring" in n)
+    assert names, f"no rings and checkpoints to exchange in {found}"
+    said = ""
+    for n, name in enumerate(names):
+        mine, other = os.path.join(folder, f"mine-{n}"), os.path.join(folder, f"other-{n}")
+        shutil.copyfile(os.path.join(ran(other), name), os.path.join(ran(mine), name))
+        said = refused(mine, (os.path.basename(name),))
+    return f"{', '.join(names)}: {said[-250:]}"
 
 
 CHECKS = {"bad-settings": bad_settings, "port-taken": port_taken, "foreign-files": foreign_files}
