@@ -1,12 +1,9 @@
-//! Connections that misbehave end; others do not notice. Pipelines are answered in order.
+//! Pipelines are answered in order, and a stop ends what waits. (Connections that misbehave: `field::network`.)
 
 use std::time::Duration;
 
-use rillway_wire::api::{api_versions, fetch, metadata};
-
 use crate::client::{
-    Client, batch, decode, fetch_request, options, produce_request, scenario, scenario_with,
-    scenario_with_stop,
+    Client, batch, fetch_request, options, produce_request, scenario, scenario_with_stop,
 };
 
 #[test]

@@ -2,16 +2,8 @@
 
 use rillway_wire::ErrorCode;
 use rillway_wire::api::{find_coordinator, init_producer_id, metadata, produce};
-use rillway_wire::batch::{BatchBuilder, Codec};
 
 use crate::client::{Client, batch, bytes, decode, produce_request, scenario};
-
-/// A batch of one record of an idempotent producer.
-fn sequenced(id: i64, epoch: i16, sequence: i32) -> Vec<u8> {
-    let mut builder = BatchBuilder::new(Codec::None).producer(id, epoch, sequence);
-    builder.push(1_000, None, Some(&sequence.to_be_bytes()), &[]);
-    builder.build().expect("a batch")
-}
 
 async fn producer_id(client: &mut Client) -> i64 {
     let body = client.call(&init_producer_id::Request::default(), 4).await;

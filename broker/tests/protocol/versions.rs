@@ -5,19 +5,6 @@ use rillway_wire::{ApiKey, ErrorCode, Message};
 
 use crate::client::{Client, decode, scenario};
 
-/// A request frame by hand: key, version, correlation id, client id null, body.
-fn frame(key: i16, version: i16, body: &[u8]) -> Vec<u8> {
-    let mut content = Vec::new();
-    content.extend_from_slice(&key.to_be_bytes());
-    content.extend_from_slice(&version.to_be_bytes());
-    content.extend_from_slice(&77i32.to_be_bytes());
-    content.extend_from_slice(&(-1i16).to_be_bytes());
-    content.extend_from_slice(body);
-    let mut out = (content.len() as i32).to_be_bytes().to_vec();
-    out.extend_from_slice(&content);
-    out
-}
-
 #[test]
 fn every_version_is_answered_with_a_header_of_version_0() {
     scenario(1, |rt| async move {

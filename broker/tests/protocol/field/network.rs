@@ -47,8 +47,7 @@ fn what_is_no_request_closes_its_connection_and_a_good_client_gets_every_answer(
             // The first bit is set: a negative size, whatever follows.
             bad.push([0x80].into_iter().chain(random).collect());
         }
-        let mut next = 0;
-        for bytes in &bad {
+        for (next, bytes) in (0i64..).zip(&bad) {
             let mut client = Client::connect(&rt).await;
             let before = rt.now();
             client.raw(bytes).await;
@@ -59,7 +58,6 @@ fn what_is_no_request_closes_its_connection_and_a_good_client_gets_every_answer(
             assert!(client.is_closed().await, "{bytes:?}");
             assert!(rt.now() - before < Duration::from_secs(1), "at once: {bytes:?}");
             assert_eq!(good.produce("t", 0, &batch(&[b"x"])).await, (ErrorCode::None, next));
-            next += 1;
         }
     });
 }

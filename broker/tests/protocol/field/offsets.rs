@@ -97,10 +97,13 @@ fn a_largest_timestamp_that_is_wrong_but_not_below_the_first_is_believed() {
     }
 }
 
+/// The times of each batch.
+type Times = &'static [&'static [i64]];
+
 /// offsets-2: the record with the largest time, the first among equals, wherever it stands.
 #[test]
 fn the_largest_timestamp_is_a_record_and_the_first_among_equals() {
-    let cases: [(&[&[i64]], (i64, i64)); 6] = [
+    let cases: [(Times, (i64, i64)); 6] = [
         (&[], (-1, -1)),
         (&[&[5], &[9], &[3]], (1, 9)),
         (&[&[5, 9, 3]], (1, 9)),

@@ -8,8 +8,10 @@ use crate::client::{Client, ENDS, End, Lives, options, scenario};
 
 type HeaderOf = (&'static str, Option<Vec<u8>>);
 
-/// Key, value, headers of each record.
-fn samples() -> Vec<(Option<Vec<u8>>, Option<Vec<u8>>, Vec<HeaderOf>)> {
+/// Key, value, headers.
+type Sample = (Option<Vec<u8>>, Option<Vec<u8>>, Vec<HeaderOf>);
+
+fn samples() -> Vec<Sample> {
     let some = |bytes: &[u8]| Some(bytes.to_vec());
     let many = (0..5_000).map(|n| ("h", some(&[n as u8]))).collect();
     vec![
