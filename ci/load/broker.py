@@ -43,7 +43,7 @@ def free_port():
     for _ in range(50):
         port = random.randrange(12000, 27000)
         try:
-            for number in (port, port + 1000):
+            for number in (port, port + 1000, port + 1100):
                 with socket.socket() as probe:
                     probe.bind(("127.0.0.1", number))
             return port
@@ -53,14 +53,14 @@ def free_port():
 
 
 class Broker:
-    """`rillway serve` with one core."""
+    """`rillway serve`, with one core unless a check wants more."""
 
-    def __init__(self, folder, settings=None, descriptors=None, environment=None, port=None, disk=None):
+    def __init__(self, folder, settings=None, descriptors=None, environment=None, port=None, disk=None, cores="0"):
         self.data = os.path.join(disk or folder, "data")
         self.log = os.path.join(folder, "broker.log")
         self.port = port or free_port()
         command = [os.path.join(os.environ["BROKER_BIN"], "rillway"), "serve", "--data-dir", self.data]
-        command += ["--listen", f"127.0.0.1:{self.port}", "--cores", "0"]
+        command += ["--listen", f"127.0.0.1:{self.port}", "--cores", cores]
         for key, value in ({"ring.bytes": 16 * MIB} | MEMORY | (settings or {})).items():
             command += ["--set", f"{key}={value}"]
 
