@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use rillway_wire::batch::{BatchView, TimestampType, decompress, records};
+use rillway_wire::batch::{BatchError, BatchView, TimestampType, decompress, records};
 
 use crate::error::{Error, Result};
 use crate::limits::READ_BYTES_MAX;
@@ -103,14 +103,29 @@ async fn inside(
             Found { offset: batch.base_offset, timestamp: batch.max_timestamp, leader_epoch };
         return Ok(wanted(batch.next_offset - 1, batch.max_timestamp).then_some(found));
     }
-    let codec = view.codec().map_err(|e| rotten(e.to_string()))?;
-    let payload =
-        decompress(codec, view.records(), DECOMPRESSED_MAX).map_err(|e| rotten(e.to_string()))?;
+    if !view.check_crc() {
+        return Err(rotten(format!("its checksum is not {:#x}", view.crc())));
+    }
+    among_records(&view, &wanted).or_else(|_| {
+        // The producer's own bytes, which nobody read when they came: an error would be for ever, and clients would ask
+        // again for ever. The batch's header answers.
+        let timestamp = batch.max_timestamp;
+        let found = Found { offset: batch.base_offset, timestamp, leader_epoch };
+        Ok(wanted(batch.next_offset - 1, timestamp).then_some(found))
+    })
+}
+
+fn among_records(
+    view: &BatchView<'_>,
+    wanted: impl Fn(i64, i64) -> bool,
+) -> std::result::Result<Option<Found>, BatchError> {
+    let payload = decompress(view.codec()?, view.records(), DECOMPRESSED_MAX)?;
     for record in records(&payload) {
-        let record = record.map_err(|e| rotten(e.to_string()))?;
-        let offset = batch.base_offset + i64::from(record.offset_delta);
+        let record = record?;
+        let offset = view.base_offset() + i64::from(record.offset_delta);
         let timestamp = view.base_timestamp().saturating_add(record.timestamp_delta);
         if wanted(offset, timestamp) {
+            let leader_epoch = view.leader_epoch();
             return Ok(Some(Found { offset, timestamp, leader_epoch }));
         }
     }

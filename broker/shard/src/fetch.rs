@@ -137,9 +137,12 @@ impl Shard {
                 // What was flushed between the read and the watch would be missed: look again.
                 continue;
             }
+            // More than was seen now: to wait for more than the fetch's offset would end at once where there are some
+            // bytes and not enough, and burn the core until the deadline.
+            let seen: Vec<i64> = answers.partitions.iter().map(|a| a.high_watermark).collect();
             drop(answers);
             if waiting_elsewhere.get() == 0 {
-                self.watch_elsewhere(&spec, &wake, &waiting_elsewhere, deadline - now);
+                self.watch_elsewhere(&spec, &seen, &wake, &waiting_elsewhere, deadline - now);
             }
             self.inner.rt.timeout(deadline - now, either(woken, stop)).await;
         }
@@ -298,17 +301,18 @@ impl Shard {
     fn watch_elsewhere(
         &self,
         spec: &FetchSpec,
+        seen: &[i64],
         wake: &Rc<Notify>,
         waiting: &Rc<Cell<usize>>,
         wait: Duration,
     ) {
-        for p in &spec.partitions {
+        for (p, seen) in spec.partitions.iter().zip(seen) {
             let Ok(core) = self.owner_of(p.id) else { continue };
             if core == self.core() {
                 continue;
             }
             waiting.set(waiting.get() + 1);
-            let (id, offset, shard) = (p.id, p.offset, self.clone());
+            let (id, offset, shard) = (p.id, p.offset.max(*seen), self.clone());
             let (wake, waiting) = (Rc::downgrade(wake), Rc::clone(waiting));
             let task = self.inner.rt.spawn(Class::Data, async move {
                 let there =

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use rillway::node::{ListenOptions, NodeOptions, Shared, start_core};
-use rillway_io::sim::{NodeHandle, World};
+use rillway_io::sim::{Faults, NodeHandle, World};
 use rillway_io::{Conn, IoList, Notify, Runtime, Transfer};
 use rillway_log::{RING_BYTES_MIN, StorageOptions};
 use rillway_wire::api::{create_topics, fetch, metadata, produce};
@@ -126,10 +126,15 @@ fn serve(world: &World, options: &NodeOptions, stop: &Stop) -> NodeHandle<()> {
 }
 
 /// How a life ends.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum End {
     Stop,
+    Kill,
     PowerCut,
 }
+
+/// Every way.
+pub(crate) const ENDS: [End; 3] = [End::Stop, End::Kill, End::PowerCut];
 
 /// One data directory, and the lives of a broker on it.
 pub(crate) struct Lives(World);
@@ -137,6 +142,31 @@ pub(crate) struct Lives(World);
 impl Lives {
     pub(crate) fn new() -> Lives {
         Lives(World::new(7))
+    }
+
+    /// The world, to break its disks.
+    pub(crate) fn world(&self) -> &World {
+        &self.0
+    }
+
+    /// A life in which the disk fails; the broker may die of it, and ends with a cut of the power. Why it died.
+    pub(crate) fn broken<F, Fut>(
+        &self,
+        options: &NodeOptions,
+        faults: Faults,
+        script: F,
+    ) -> Option<String>
+    where
+        F: FnOnce(Runtime) -> Fut,
+        Fut: Future<Output = ()> + 'static,
+    {
+        let _node = serve(&self.0, options, &Stop::default());
+        self.0.set_faults(faults);
+        self.0.block_on(script(self.0.client("client")));
+        let death = self.0.death("broker");
+        self.0.set_faults(Faults::default());
+        self.0.power_cut("broker");
+        death
     }
 
     /// One life with a script in it.
@@ -154,6 +184,7 @@ impl Lives {
                 let ended = || node.is_finished();
                 self.0.run_until(ended, Duration::from_secs(60)).expect("stops");
             }
+            End::Kill => self.0.kill("broker"),
             End::PowerCut => self.0.power_cut("broker"),
         }
     }
@@ -179,9 +210,26 @@ impl Client {
 
     /// Sends bytes as they are.
     pub(crate) async fn raw(&self, bytes: &[u8]) {
+        self.try_raw(bytes).await.expect("sent");
+    }
+
+    /// As [`Self::raw`], where the broker may be gone.
+    pub(crate) async fn try_raw(&self, bytes: &[u8]) -> rillway_io::Result<()> {
         let mut list = IoList::new();
         list.push_bytes(bytes.to_vec());
-        self.conn.send(list).await.expect("sent");
+        self.conn.send(list).await
+    }
+
+    /// Sends a request and returns the answer's frame; `None` if the broker is gone.
+    pub(crate) async fn try_call<'a>(
+        &mut self,
+        request: &impl RequestMessage<'a>,
+        version: i16,
+    ) -> Option<Vec<u8>> {
+        self.correlation += 1;
+        let frame = request.request_frame(version, self.correlation, Some("test"));
+        self.try_raw(&frame.into_bytes().expect("requests have no holes")).await.ok()?;
+        self.frame().await
     }
 
     pub(crate) async fn send<'a>(

@@ -40,29 +40,6 @@ async fn answers(
 }
 
 #[test]
-fn limits_below_one_batch_give_the_first_batch_whole_and_the_other_partition_empty() {
-    scenario(1, |rt| async move {
-        let mut client = Client::connect(&rt).await;
-        client.create("t", 2).await;
-        let big = batch(&[&vec![1; 900_000]]);
-        for index in 0..2 {
-            assert_eq!(client.produce("t", index, &big).await.0, ErrorCode::None);
-        }
-        let mut at = [0, 0];
-        for _ in 0..2 {
-            let request = fetch_request(&[("t", 0, at[0], 1), ("t", 1, at[1], 1)], 1, 1, 500);
-            let got = answers(&mut client, &request).await;
-            let full: Vec<usize> = (0..2).filter(|i| !got[*i].2.is_empty()).collect();
-            assert_eq!(full.len(), 1, "one whole batch, never more, never less");
-            assert_eq!(extents(&got[full[0]].2), [(0, 1)]);
-            assert!(got.iter().all(|(code, end, _)| (*code, *end) == (ErrorCode::None, 1)));
-            at[full[0]] = 1;
-        }
-        assert_eq!(at, [1, 1]);
-    });
-}
-
-#[test]
 fn a_fetch_inside_a_batch_returns_the_whole_batch() {
     scenario(1, |rt| async move {
         let mut client = Client::connect(&rt).await;
@@ -75,35 +52,6 @@ fn a_fetch_inside_a_batch_returns_the_whole_batch() {
             let (base, next) = extents(&records)[0];
             assert!((base..next).contains(&offset), "offset {offset} is in {base}..{next}");
         }
-    });
-}
-
-#[test]
-fn a_long_poll_is_answered_by_data_or_at_its_end_and_not_before() {
-    scenario(1, |rt| async move {
-        let mut client = Client::connect(&rt).await;
-        client.create("t", 1).await;
-        let before = rt.now();
-        let got =
-            answers(&mut client, &fetch_request(&[("t", 0, 0, 1 << 20)], 1 << 20, 1, 500)).await;
-        let waited = rt.now() - before;
-        assert_eq!((got[0].0, got[0].2.len()), (ErrorCode::None, 0));
-        assert!(
-            waited >= Duration::from_millis(500) && waited < Duration::from_millis(700),
-            "{waited:?}"
-        );
-
-        let mut producer = Client::connect(&rt).await;
-        client.send(&fetch_request(&[("t", 0, 0, 1 << 20)], 1 << 20, 1, 60_000), 4).await;
-        rt.sleep(Duration::from_millis(50)).await;
-        let before = rt.now();
-        producer.produce("t", 0, &batch(&[b"x"])).await;
-        let content = client.frame().await.expect("woken");
-        let response: fetch::Response<'_> = decode(&content[4..], 4);
-        let records =
-            bytes(&response.responses.first().unwrap().partitions.first().unwrap().records);
-        assert_eq!(extents(&records), [(0, 1)]);
-        assert!(rt.now() - before < Duration::from_secs(1));
     });
 }
 

@@ -8,6 +8,7 @@ mod connections;
 mod doors;
 mod epochs;
 mod fetch;
+mod field;
 mod metadata;
 mod offsets;
 mod partitions;

@@ -65,36 +65,6 @@ fn a_search_by_time_finds_the_first_record_inside_a_batch_whatever_its_codec() {
 }
 
 #[test]
-fn the_largest_timestamp_is_a_record_and_the_first_among_equals() {
-    scenario(1, |rt| async move {
-        let mut client = Client::connect(&rt).await;
-        client.create("t", 1).await;
-        for times in [&[5i64, 9, 3][..], &[9, 9], &[1]] {
-            client.produce("t", 0, &at_times(Codec::Gzip, times)).await;
-        }
-        assert_eq!(ask(&mut client, MAX_TIMESTAMP, 7).await, (ErrorCode::None, 1, 9));
-        client.produce("t", 0, &at_times(Codec::None, &[2, 30, 4])).await;
-        assert_eq!(ask(&mut client, MAX_TIMESTAMP, 7).await, (ErrorCode::None, 7, 30));
-    });
-}
-
-#[test]
-fn special_values_are_not_served_as_if_they_were_times() {
-    scenario(1, |rt| async move {
-        let mut client = Client::connect(&rt).await;
-        client.create("t", 1).await;
-        for version in 1..=6 {
-            assert_eq!(
-                ask(&mut client, MAX_TIMESTAMP, version).await.0,
-                ErrorCode::UnsupportedVersion
-            );
-            assert_eq!(ask(&mut client, LATEST, version).await.1, 0);
-        }
-        assert_eq!(ask(&mut client, -4, 7).await.0, ErrorCode::UnsupportedVersion);
-    });
-}
-
-#[test]
 fn a_search_by_time_never_lands_on_records_without_one() {
     scenario(1, |rt| async move {
         let mut client = Client::connect(&rt).await;

@@ -2,16 +2,8 @@
 
 use rillway_wire::ErrorCode;
 use rillway_wire::api::{find_coordinator, init_producer_id, metadata, produce};
-use rillway_wire::batch::{BatchBuilder, Codec};
 
 use crate::client::{Client, batch, bytes, decode, produce_request, scenario};
-
-/// A batch of one record of an idempotent producer.
-fn sequenced(id: i64, epoch: i16, sequence: i32) -> Vec<u8> {
-    let mut builder = BatchBuilder::new(Codec::None).producer(id, epoch, sequence);
-    builder.push(1_000, None, Some(&sequence.to_be_bytes()), &[]);
-    builder.build().expect("a batch")
-}
 
 async fn producer_id(client: &mut Client) -> i64 {
     let body = client.call(&init_producer_id::Request::default(), 4).await;
@@ -94,28 +86,6 @@ fn every_served_version_is_answered_in_its_own_form() {
 }
 
 #[test]
-fn the_whole_batch_as_stored_counts_against_the_limit() {
-    scenario(1, |rt| async move {
-        let mut client = Client::connect(&rt).await;
-        client.create("t", 1).await;
-        // Kafka's default of max.message.bytes.
-        let limit = 1_048_588;
-        // Measured near the limit: lengths are varints.
-        let near = limit - 100;
-        let overhead = batch(&[&vec![0; near]]).len() - near;
-        let fits = batch(&[&vec![7; limit - overhead]]);
-        let above = batch(&[&vec![7; limit - overhead + 1]]);
-        assert_eq!((fits.len(), above.len()), (limit, limit + 1));
-        assert_eq!(client.produce("t", 0, &above).await.0, ErrorCode::MessageTooLarge);
-        assert_eq!(client.produce("t", 0, &fits).await, (ErrorCode::None, 0));
-        // A large text that compresses well is small.
-        let mut builder = BatchBuilder::new(Codec::Gzip);
-        builder.push(1, None, Some(&vec![b'a'; 4 << 20]), &[]);
-        assert_eq!(client.produce("t", 0, &builder.build().unwrap()).await, (ErrorCode::None, 1));
-    });
-}
-
-#[test]
 fn damaged_batches_are_refused_and_stored_nowhere() {
     scenario(1, |rt| async move {
         let mut client = Client::connect(&rt).await;
@@ -138,74 +108,6 @@ fn damaged_batches_are_refused_and_stored_nowhere() {
             assert_eq!(client.produce("t", 0, &bad).await.0, code);
         }
         assert_eq!(client.fetch("t", 0, 0).await.1, 0);
-    });
-}
-
-#[test]
-fn zstd_needs_version_7() {
-    scenario(1, |rt| async move {
-        let mut client = Client::connect(&rt).await;
-        client.create("t", 1).await;
-        let mut builder = BatchBuilder::new(Codec::Zstd);
-        builder.push(1, None, Some(b"z"), &[]);
-        let zstd = builder.build().unwrap();
-        let body = client.call(&produce_request("t", 0, &zstd, -1), 6).await;
-        let response: produce::Response<'_> = decode(&body, 6);
-        let answer = response.responses.first().unwrap().partition_responses.first().unwrap();
-        assert_eq!(answer.error_code, ErrorCode::UnsupportedCompressionType);
-        assert_eq!(client.produce("t", 0, &zstd).await, (ErrorCode::None, 0));
-    });
-}
-
-#[test]
-fn a_retry_gets_its_first_offset_and_a_gap_is_refused() {
-    scenario(1, |rt| async move {
-        let mut client = Client::connect(&rt).await;
-        client.create("t", 1).await;
-        let id = producer_id(&mut client).await;
-        for sequence in 0..5 {
-            let want = (ErrorCode::None, i64::from(sequence));
-            assert_eq!(client.produce("t", 0, &sequenced(id, 0, sequence)).await, want);
-        }
-        let mut again = Client::connect(&rt).await;
-        for sequence in 0..5 {
-            let want = (ErrorCode::None, i64::from(sequence));
-            assert_eq!(
-                again.produce("t", 0, &sequenced(id, 0, sequence)).await,
-                want,
-                "a retry over a new connection"
-            );
-        }
-        assert_eq!(
-            again.produce("t", 0, &sequenced(id, 0, 7)).await.0,
-            ErrorCode::OutOfOrderSequenceNumber
-        );
-        assert_eq!(again.produce("t", 0, &sequenced(id, 0, 5)).await, (ErrorCode::None, 5));
-        assert_eq!(client.fetch("t", 0, 0).await.1, 6);
-    });
-}
-
-#[test]
-fn after_one_failed_batch_the_pipelined_ones_behind_it_are_refused_until_it_comes() {
-    scenario(1, |rt| async move {
-        let mut client = Client::connect(&rt).await;
-        client.create("t", 2).await;
-        let id = producer_id(&mut client).await;
-        assert_eq!(client.produce("t", 0, &sequenced(id, 0, 0)).await.0, ErrorCode::None);
-        for sequence in 2..5 {
-            assert_eq!(
-                client.produce("t", 0, &sequenced(id, 0, sequence)).await.0,
-                ErrorCode::OutOfOrderSequenceNumber
-            );
-        }
-        // The other partition does not notice.
-        assert_eq!(client.produce("t", 1, &sequenced(id, 0, 0)).await, (ErrorCode::None, 0));
-        for sequence in 1..5 {
-            assert_eq!(
-                client.produce("t", 0, &sequenced(id, 0, sequence)).await,
-                (ErrorCode::None, i64::from(sequence))
-            );
-        }
     });
 }
 

@@ -36,31 +36,6 @@ async fn delete(client: &mut Client, name: &str) -> ErrorCode {
 }
 
 #[test]
-fn names_at_the_edge() {
-    scenario(1, |rt| async move {
-        let mut client = Client::connect(&rt).await;
-        let (longest, too_long) = ("x".repeat(249), "x".repeat(250));
-        for bad in ["", ".", "..", "a/b", "a b", "ä", &too_long] {
-            assert_eq!(
-                create_one(&mut client, topic(bad, 1)).await,
-                ErrorCode::InvalidTopicException,
-                "{bad:?}"
-            );
-        }
-        assert_eq!(create_one(&mut client, topic(&longest, 1)).await, ErrorCode::None);
-        assert_eq!(client.produce(&longest, 0, &batch(&[b"a"])).await.0, ErrorCode::None);
-        assert_eq!(delete(&mut client, &longest).await, ErrorCode::None);
-        assert_eq!(create_one(&mut client, topic("a.b", 1)).await, ErrorCode::None);
-        assert_eq!(
-            create_one(&mut client, topic("a_b", 1)).await,
-            ErrorCode::InvalidTopicException,
-            "it collides"
-        );
-        assert_eq!(create_one(&mut client, topic("A.b", 1)).await, ErrorCode::None, "case matters");
-    });
-}
-
-#[test]
 fn numbers_and_assignments() {
     scenario(2, |rt| async move {
         let mut client = Client::connect(&rt).await;

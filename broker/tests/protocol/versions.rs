@@ -5,19 +5,6 @@ use rillway_wire::{ApiKey, ErrorCode, Message};
 
 use crate::client::{Client, decode, scenario};
 
-/// A request frame by hand: key, version, correlation id, client id null, body.
-fn frame(key: i16, version: i16, body: &[u8]) -> Vec<u8> {
-    let mut content = Vec::new();
-    content.extend_from_slice(&key.to_be_bytes());
-    content.extend_from_slice(&version.to_be_bytes());
-    content.extend_from_slice(&77i32.to_be_bytes());
-    content.extend_from_slice(&(-1i16).to_be_bytes());
-    content.extend_from_slice(body);
-    let mut out = (content.len() as i32).to_be_bytes().to_vec();
-    out.extend_from_slice(&content);
-    out
-}
-
 #[test]
 fn every_version_is_answered_with_a_header_of_version_0() {
     scenario(1, |rt| async move {
@@ -53,42 +40,6 @@ fn no_tagged_field_is_written_when_it_holds_its_default() {
         let content = client.frame().await.expect("an answer");
         // librdkafka before 2.2.0 skips tags one byte short; the last byte is the number of tags.
         assert_eq!(content.last(), Some(&0));
-    });
-}
-
-#[test]
-fn a_version_that_is_too_new_gets_the_range_in_version_0_and_may_try_again() {
-    scenario(1, |rt| async move {
-        for version in [5, 127, -1] {
-            let mut client = Client::connect(&rt).await;
-            client.raw(&frame(18, version, &[])).await;
-            let content = client.frame().await.expect("an answer");
-            assert_eq!(content[..4], 77i32.to_be_bytes());
-            let response: api_versions::Response<'_> = decode(&content[4..], 0);
-            assert_eq!(response.error_code, ErrorCode::UnsupportedVersion);
-            let own: Vec<_> = response
-                .api_keys
-                .iter()
-                .map(|k| (k.api_key, k.min_version, k.max_version))
-                .collect();
-            assert_eq!(own, [(18, 0, 4)]);
-            let body = client.call(&api_versions::Request::default(), 2).await;
-            let again: api_versions::Response<'_> = decode(&body, 2);
-            assert_eq!(again.error_code, ErrorCode::None);
-        }
-    });
-}
-
-#[test]
-fn unknown_keys_and_versions_close_that_connection_and_no_other() {
-    scenario(1, |rt| async move {
-        let mut other = Client::connect(&rt).await;
-        for (key, version) in [(999, 0), (-1, 0), (3, 13), (0, 10), (1, 3), (1, 13), (19, 1)] {
-            let mut client = Client::connect(&rt).await;
-            client.raw(&frame(key, version, &[0; 32])).await;
-            assert!(client.is_closed().await, "key {key} version {version}");
-        }
-        other.call(&metadata::Request::default(), 1).await;
     });
 }
 
