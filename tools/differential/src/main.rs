@@ -160,7 +160,8 @@ fn run_case(
     for version in min.max(case.from)..=max {
         totals.versions += 1;
         let steps = |port| {
-            let prefix = format!("{}-v{version}", case.slug());
+            // A run on brokers that have seen another needs names of its own.
+            let prefix = format!("{}-v{version}-{:x}", case.slug(), now_ms & 0xff_ffff);
             let mut peer = Peer::new(port, now_ms, prefix);
             (case.script)(&mut peer, version);
             peer.steps

@@ -241,7 +241,9 @@ impl Peer {
         let request = create_topics::Request { topics: vec![topic].into(), ..Default::default() };
         let answer = self.ask(&request, 5).unwrap_or_default();
         let code = answer.topics.first().map(|t| t.error_code);
-        assert_eq!(code, Some(ErrorCode::None), "port {}: {name} is created", self.port);
+        if code != Some(ErrorCode::None) {
+            self.steps.push(("create".to_owned(), Tree::word(format!("{name} failed: {code:?}"))));
+        }
         self.wait_for(name, 0..partitions);
         name
     }
@@ -270,7 +272,11 @@ impl Peer {
             if !codes.is_empty() && codes.iter().all(|c| *c == ErrorCode::None) {
                 return;
             }
-            assert!(begun.elapsed() < PATIENCE, "port {}: {name} is served: {codes:?}", self.port);
+            if begun.elapsed() > PATIENCE {
+                let step = Tree::word(format!("{name} is not served: {codes:?}"));
+                self.steps.push(("create".to_owned(), step));
+                return;
+            }
             std::thread::yield_now();
         }
     }
