@@ -8,6 +8,7 @@ mod connections;
 mod doors;
 mod epochs;
 mod fetch;
+mod kafka;
 mod metadata;
 mod offsets;
 mod partitions;

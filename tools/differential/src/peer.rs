@@ -13,6 +13,8 @@ use crate::tree::Tree;
 
 /// Longest wait for an answer; the longest that a script asks for is a second.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Between two looks at a peer that is not ready yet; without it they take the processor that it needs.
+const POLL: Duration = Duration::from_millis(5);
 /// Longest answer.
 const FRAME_MAX: usize = 64 << 20;
 
@@ -79,7 +81,7 @@ impl Peer {
                 self.note(step, &answer);
                 return answer.unwrap_or_default();
             }
-            std::thread::yield_now();
+            std::thread::sleep(POLL);
         }
     }
 
@@ -277,7 +279,7 @@ impl Peer {
                 self.steps.push(("create".to_owned(), step));
                 return;
             }
-            std::thread::yield_now();
+            std::thread::sleep(POLL);
         }
     }
 }
