@@ -33,6 +33,7 @@ pub(crate) fn topic(e: &TopicError) -> ErrorCode {
         }
         TopicError::InvalidReplicationFactor { .. } => ErrorCode::InvalidReplicationFactor,
         TopicError::InvalidAssignment(_) => ErrorCode::InvalidReplicaAssignment,
+        TopicError::InvalidRequest(_) => ErrorCode::InvalidRequest,
         TopicError::InvalidConfig(_) => ErrorCode::InvalidConfig,
         TopicError::DiskFull(_) => ErrorCode::KafkaStorageError,
         TopicError::Failed(_) => ErrorCode::UnknownServerError,

@@ -82,6 +82,9 @@ pub enum TopicError {
     InvalidReplicationFactor { got: i16 },
     #[error("{0}")]
     InvalidAssignment(String),
+    /// What contradicts itself.
+    #[error("{0}")]
+    InvalidRequest(String),
     #[error("{0}")]
     InvalidConfig(String),
     #[error("no room: {0}")]

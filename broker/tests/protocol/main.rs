@@ -9,6 +9,7 @@ mod doors;
 mod epochs;
 mod fetch;
 mod field;
+mod kafka;
 mod metadata;
 mod offsets;
 mod partitions;

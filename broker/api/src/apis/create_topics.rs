@@ -85,10 +85,10 @@ fn assigned(request: &Request, topic: &Topic<'_>) -> Result<Option<u32>, TopicEr
     }
     let bad = |why: String| Err(TopicError::InvalidAssignment(why));
     if topic.num_partitions != -1 || topic.replication_factor != -1 {
-        return bad(
+        return Err(TopicError::InvalidRequest(
             "num.partitions and replication.factor must be -1 when partitions are assigned by hand"
                 .to_owned(),
-        );
+        ));
     }
     let mut indexes = BTreeSet::new();
     for a in &topic.assignments {

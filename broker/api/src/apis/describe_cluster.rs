@@ -7,7 +7,7 @@ use rillway_wire::api::describe_cluster::{
     BROKERS, Broker, CONTROLLERS, Request as Body, Response,
 };
 
-use crate::apis::ready;
+use crate::apis::{CLUSTER_OPERATIONS, ready};
 use crate::connection::{Answer, Close};
 use crate::context::Request;
 
@@ -19,14 +19,7 @@ pub(crate) async fn handle(request: Request, body: &Body) -> Result<Answer, Clos
         _ => Some((ErrorCode::UnsupportedEndpointType, "endpoint type must be 1 or 2")),
     };
     if let Some((error_code, why)) = refused {
-        let response = Response {
-            error_code,
-            error_message: Some(why),
-            endpoint_type: body.endpoint_type,
-            cluster_id: &nodes.cluster_id,
-            cluster_authorized_operations: i32::MIN,
-            ..Default::default()
-        };
+        let response = Response { error_code, error_message: Some(why), ..Default::default() };
         return ready(&request, &response);
     }
     let shown = nodes.advertised(request.door, request.local);
@@ -40,6 +33,11 @@ pub(crate) async fn handle(request: Request, body: &Body) -> Result<Answer, Clos
         cluster_id: &nodes.cluster_id,
         controller_id: nodes.controller(),
         brokers: brokers.collect(),
+        cluster_authorized_operations: if body.include_cluster_authorized_operations {
+            CLUSTER_OPERATIONS
+        } else {
+            i32::MIN
+        },
         ..Default::default()
     };
     ready(&request, &response)

@@ -139,7 +139,8 @@ fn broker(request: &Request, name: &str) -> Result<Vec<Described>, (ErrorCode, S
 
 fn result<'a>(answered: &'a Answered<'a>, body: &Body<'_>) -> ResourceResponse<'a> {
     let (error_code, error_message, described) = match &answered.found {
-        Ok(described) => (ErrorCode::None, None, described.as_slice()),
+        // Empty and not null, as Kafka has it.
+        Ok(described) => (ErrorCode::None, Some(""), described.as_slice()),
         Err((code, why)) => (*code, Some(why.as_str()), [].as_slice()),
     };
     let synonym = |(name, value, source): &'a (&'static str, String, i8)| Synonym {

@@ -1,9 +1,10 @@
 //! Fetch, key 1, served 4-12.
 //!
 //! - Size limits by KIP-74: the first batch of the first partition that has one comes whole, whatever the limits.
-//! - No fetch sessions: session id 0 is always answered, which makes every client send full fetches (KIP-227).
+//! - No fetch sessions: session id 0 is always answered, which makes every client send full fetches (KIP-227). One that
+//!   goes on with a session names only what has changed in it, so it is FETCH_SESSION_ID_NOT_FOUND.
 //! - READ_COMMITTED is accepted: without transactions the last stable offset is the high watermark.
-//! - The preferred replica is always -1, aborted transactions always null.
+//! - The preferred replica is always -1; aborted transactions are null, and an empty list for READ_COMMITTED.
 //!
 //! Skipped: rack id, log start and last fetched epoch of followers (there are none yet).
 
@@ -14,9 +15,9 @@ use rillway_shard::{
     FetchPartition, FetchSpec, Fetched, FetchedPartition, FetchedRecords, PartitionError,
 };
 use rillway_wire::api::fetch::{PartitionResponse, Request as Body, Response, TopicResponse};
-use rillway_wire::{Frame, Part, Records, ResponseMessage};
+use rillway_wire::{ErrorCode, Frame, Part, Records, ResponseMessage};
 
-use crate::apis::later;
+use crate::apis::{later, ready};
 use crate::connection::{Answer, Close};
 use crate::context::Request;
 use crate::error_codes;
@@ -33,7 +34,15 @@ enum Place {
     Unknown,
 }
 
+/// `isolation_level` of a reader that wants nothing of an open transaction.
+const READ_COMMITTED: i8 = 1;
+
 pub(crate) async fn handle(request: Request, body: &Body<'_>) -> Result<Answer, Close> {
+    if body.session_epoch > 0 {
+        let error_code = ErrorCode::FetchSessionIdNotFound;
+        return ready(&request, &Response { error_code, ..Default::default() });
+    }
+    let committed = body.isolation_level == READ_COMMITTED;
     let view = request.context.shard().view();
     let mut topics = Vec::new();
     let mut asked = Vec::new();
@@ -70,19 +79,23 @@ pub(crate) async fn handle(request: Request, body: &Body<'_>) -> Result<Answer, 
     };
     later(async move {
         let fetched = request.context.shard().fetch(spec).await;
-        let frame = response(&topics, &fetched.partitions)
+        let frame = response(&topics, &fetched.partitions, committed)
             .response_frame(request.version, request.correlation_id);
         Ok(Some(fill(frame, fetched)))
     })
 }
 
-fn response<'a>(topics: &'a [Topic], fetched: &[FetchedPartition]) -> Response<'a> {
+fn response<'a>(
+    topics: &'a [Topic],
+    fetched: &[FetchedPartition],
+    committed: bool,
+) -> Response<'a> {
     let responses = topics.iter().map(|topic| TopicResponse {
         topic: &topic.name,
         partitions: topic
             .partitions
             .iter()
-            .map(|(index, place)| partition(*index, *place, fetched))
+            .map(|(index, place)| partition(*index, *place, fetched, committed))
             .collect(),
         ..Default::default()
     });
@@ -93,7 +106,9 @@ fn partition<'a>(
     partition_index: i32,
     place: Place,
     fetched: &[FetchedPartition],
+    committed: bool,
 ) -> PartitionResponse<'a> {
+    // Offsets are told only with success, as in Kafka.
     let failed = |e: &PartitionError| PartitionResponse {
         partition_index,
         error_code: error_codes::partition(e),
@@ -101,20 +116,23 @@ fn partition<'a>(
         records: Records::Bytes(&[]),
         ..Default::default()
     };
+    let none_aborted = Some(Vec::new().into());
     let Place::Asked(at) = place else {
-        return failed(&PartitionError::UnknownPartition);
+        let unknown = failed(&PartitionError::UnknownPartition);
+        return PartitionResponse { aborted_transactions: none_aborted, ..unknown };
     };
     let found = &fetched[at];
-    let base = match &found.result {
-        Ok(()) => PartitionResponse { partition_index, ..Default::default() },
-        Err(e) => failed(e),
-    };
+    if let Err(e) = &found.result {
+        return failed(e);
+    }
     PartitionResponse {
+        partition_index,
         high_watermark: found.high_watermark,
         last_stable_offset: found.high_watermark,
         log_start_offset: found.log_start,
+        aborted_transactions: if committed { none_aborted } else { None },
         records: if found.bytes == 0 { Records::Bytes(&[]) } else { Records::Later(found.bytes) },
-        ..base
+        ..Default::default()
     }
 }
 

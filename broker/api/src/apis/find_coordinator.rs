@@ -5,7 +5,9 @@
 //! and never one for transactions (fatal at once; UNSUPPORTED_VERSION makes Java and librdkafka wait for their timeout).
 
 use rillway_wire::ErrorCode;
-use rillway_wire::api::find_coordinator::{Coordinator, GROUP, Request as Body, Response};
+use rillway_wire::api::find_coordinator::{
+    Coordinator, GROUP, Request as Body, Response, TRANSACTION,
+};
 
 use crate::apis::ready;
 use crate::connection::{Answer, Close};
@@ -18,6 +20,8 @@ pub(crate) async fn handle(request: Request, body: &Body<'_>) -> Result<Answer, 
             ErrorCode::CoordinatorNotAvailable,
             "consumer groups are not served by this version; assign partitions",
         )
+    } else if body.key_type != TRANSACTION {
+        (ErrorCode::InvalidRequest, "coordinators are of groups (0) and transactions (1)")
     } else {
         (
             ErrorCode::TransactionalIdAuthorizationFailed,

@@ -2,7 +2,7 @@
 //!
 //! With a transactional id the answer is a fatal error at once: transactions are not served, and a client that hangs
 //! would be worse. Kafka ignores the id and epoch that a producer without transactions sends along (KIP-360): it gets
-//! a new id.
+//! a new id. An id without an epoch, an epoch without an id and an empty transactional id are INVALID_REQUEST.
 
 use rillway_wire::ErrorCode;
 use rillway_wire::api::init_producer_id::{Request as Body, Response};
@@ -13,8 +13,16 @@ use crate::context::Request;
 use crate::error_codes;
 
 pub(crate) async fn handle(request: Request, body: &Body<'_>) -> Result<Answer, Close> {
-    if body.transactional_id.is_some() {
-        let error_code = ErrorCode::TransactionalIdAuthorizationFailed;
+    let half = (body.producer_id == -1) != (body.producer_epoch == -1);
+    let refused = match body.transactional_id {
+        Some("") => Some(ErrorCode::InvalidRequest),
+        Some(_) => Some(ErrorCode::TransactionalIdAuthorizationFailed),
+        None if half || body.producer_id < -1 || body.producer_epoch < -1 => {
+            Some(ErrorCode::InvalidRequest)
+        }
+        None => None,
+    };
+    if let Some(error_code) = refused {
         return ready(&request, &Response { error_code, producer_epoch: -1, ..Default::default() });
     }
     later(async move {

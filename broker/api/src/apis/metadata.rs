@@ -3,15 +3,20 @@
 //! - Version 0 asks for all topics with an empty list; from version 1 on empty means none and null means all.
 //! - Before version 4 a topic that is asked for and missing is always created, if the broker allows it; later the
 //!   request says.
-//! - Topic ids come from version 10 on, and are keys from version 12 on; 10 and 11 refuse a null name.
+//! - Topic ids come from version 10 on, and are keys from version 12 on; 10 and 11 refuse a request with an id or a null
+//!   name whole, and tell no nodes. A topic that is named twice is answered once.
 //! - Each core is a node (design section 5), at the address that this client used.
 //! - Replicas and ISR of a node that is alone are its leader.
 
+use std::collections::BTreeSet;
+
 use rillway_shard::{NewTopic, PartitionId, Topic as KnownTopic, TopicError, TopicId, View};
-use rillway_wire::api::metadata::{Broker, Partition, Request as Body, Response, Topic};
+use rillway_wire::api::metadata::{
+    Broker, Partition, Request as Body, Response, Topic, TopicRequest,
+};
 use rillway_wire::{ErrorCode, Uuid};
 
-use crate::apis::{later, list};
+use crate::apis::{CLUSTER_OPERATIONS, TOPIC_OPERATIONS, later, list, ready};
 use crate::connection::{Answer, Close};
 use crate::context::Request;
 use crate::error_codes;
@@ -24,6 +29,13 @@ enum Wanted {
     Nothing,
 }
 
+/// What it may do, as bits; the smallest number: it did not ask.
+#[derive(Clone, Copy)]
+struct Operations {
+    cluster: i32,
+    topic: i32,
+}
+
 /// What it gets for that.
 enum Found {
     Topic(std::sync::Arc<KnownTopic>),
@@ -31,6 +43,10 @@ enum Found {
 }
 
 pub(crate) async fn handle(request: Request, body: &Body<'_>) -> Result<Answer, Close> {
+    let by_key = |topic: &TopicRequest<'_>| topic.name.is_none() || !topic.topic_id.is_zero();
+    if (10..=11).contains(&request.version) && body.topics.iter().flatten().any(|t| by_key(&t)) {
+        return refuse_keys(&request, body);
+    }
     let wanted: Option<Vec<Wanted>> = body.topics.as_ref().map(|topics| {
         let by_id = request.version >= 12;
         let want = |(name, id): (Option<&str>, Uuid)| match name {
@@ -38,13 +54,23 @@ pub(crate) async fn handle(request: Request, body: &Body<'_>) -> Result<Answer, 
             _ if by_id && !id.is_zero() => Wanted::Id(TopicId(id.0)),
             _ => Wanted::Nothing,
         };
-        topics.iter().map(|t| want((t.name, t.topic_id))).collect()
+        let mut seen = BTreeSet::new();
+        let fresh = |t: &TopicRequest<'_>| seen.insert((t.name.map(str::to_owned), t.topic_id));
+        topics.iter().filter(fresh).map(|t| want((t.name, t.topic_id))).collect()
     });
     let all = match &wanted {
         None => true,
         Some(list) => list.is_empty() && request.version == 0,
     };
     let create = body.allow_auto_topic_creation || request.version < 4;
+    let operations = Operations {
+        cluster: if body.include_cluster_authorized_operations {
+            CLUSTER_OPERATIONS
+        } else {
+            i32::MIN
+        },
+        topic: if body.include_topic_authorized_operations { TOPIC_OPERATIONS } else { i32::MIN },
+    };
     later(async move {
         let found = if all {
             let view = request.context.shard().view();
@@ -52,8 +78,18 @@ pub(crate) async fn handle(request: Request, body: &Body<'_>) -> Result<Answer, 
         } else {
             find(&request, wanted.unwrap_or_default(), create).await
         };
-        answer(&request, &found)
+        answer(&request, &found, operations)
     })
+}
+
+/// The answer to keys in a version that has none (KAFKA-14480).
+fn refuse_keys(request: &Request, body: &Body<'_>) -> Result<Answer, Close> {
+    let mut topics = Vec::new();
+    for TopicRequest { topic_id, name } in body.topics.iter().flatten() {
+        let error_code = ErrorCode::InvalidRequest;
+        topics.push(Topic { error_code, name, topic_id, ..Default::default() });
+    }
+    ready(request, &Response { topics: topics.into(), ..Default::default() })
 }
 
 async fn find(request: &Request, wanted: Vec<Wanted>, create: bool) -> Vec<Found> {
@@ -104,14 +140,20 @@ async fn find(request: &Request, wanted: Vec<Wanted>, create: bool) -> Vec<Found
     found
 }
 
-fn answer(request: &Request, found: &[Found]) -> Result<Option<rillway_io::IoList>, Close> {
+fn answer(
+    request: &Request,
+    found: &[Found],
+    operations: Operations,
+) -> Result<Option<rillway_io::IoList>, Close> {
     let context = &request.context;
     let view = context.shard().view();
     let nodes = context.nodes().advertised(request.door, request.local);
     let brokers =
         nodes.iter().map(|n| Broker { node_id: n.id, host: &n.host, port: n.port, rack: None });
     let topics = found.iter().map(|f| match f {
-        Found::Topic(topic) => known(request, &view, topic),
+        Found::Topic(topic) => {
+            Topic { topic_authorized_operations: operations.topic, ..known(request, &view, topic) }
+        }
         Found::Error(error_code, wanted) => Topic {
             error_code: *error_code,
             name: match wanted {
@@ -130,6 +172,7 @@ fn answer(request: &Request, found: &[Found]) -> Result<Option<rillway_io::IoLis
         cluster_id: Some(&context.nodes().cluster_id),
         controller_id: context.nodes().controller(),
         topics: topics.collect(),
+        cluster_authorized_operations: operations.cluster,
         ..Default::default()
     };
     list(request, &response)

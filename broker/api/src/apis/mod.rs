@@ -27,6 +27,13 @@ use rillway_wire::ResponseMessage;
 use crate::connection::{Answer, Close};
 use crate::context::Request;
 
+/// What a client may do to the cluster, as bits by ACL operation: all of it, while there is no authorization. Create,
+/// alter, describe, cluster action, describe and alter configs, idempotent write.
+const CLUSTER_OPERATIONS: i32 = 1 << 5 | 1 << 7 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 11 | 1 << 12;
+/// The same for a topic: read, write, create, delete, alter, describe, describe and alter configs.
+const TOPIC_OPERATIONS: i32 =
+    1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 11;
+
 /// A response without records, as bytes to send.
 fn list<'a>(
     request: &Request,

@@ -4,8 +4,8 @@
 //!   UNSUPPORTED_VERSION (see `versions`).
 //! - zstd needs version 7 (KIP-110).
 //! - acks=0 gets no answer; an error closes the connection, so that the client looks again.
-//! - acks=1 and acks=all both wait for the flush: on one node they are the same. acks=all to a topic that wants more
-//!   than one replica in sync is NOT_ENOUGH_REPLICAS.
+//! - acks=1 and acks=all both wait for the flush: on one node they are the same. min.insync.replicas asks for no more
+//!   replicas than a partition has, in Kafka as here, so one is always enough.
 //! - A topic with LogAppendTime gets the broker's time, and the answer tells it.
 //!
 //! Skipped: timeout_ms. One node waits for its own disk and for nobody else.
@@ -47,7 +47,7 @@ pub(crate) async fn handle(request: Request, body: &Body<'_>) -> Result<Answer, 
         for partition in &topic.partition_data {
             let outcome = match &refused {
                 Some((code, why)) => Outcome::Refused(*code, why.clone()),
-                None => append(&request, &view, acks, topic.name, &partition).await,
+                None => append(&request, &view, topic.name, &partition).await,
             };
             partitions.push((partition.index, outcome));
         }
@@ -78,25 +78,12 @@ fn refuse_all(request: &Request, body: &Body<'_>) -> Option<(ErrorCode, String)>
     None
 }
 
-async fn append(
-    request: &Request,
-    view: &View,
-    acks: i16,
-    topic: &str,
-    partition: &Partition<'_>,
-) -> Outcome {
+async fn append(request: &Request, view: &View, topic: &str, partition: &Partition<'_>) -> Outcome {
     let shard = request.context.shard();
     let Some(id) = view.partition(topic, partition.index) else {
         return refused(&PartitionError::UnknownPartition);
     };
     let settings = view.settings(id.topic);
-    if acks == -1 && settings.min_insync_replicas > 1 {
-        let why = format!(
-            "min.insync.replicas is {}, and there is 1 replica",
-            settings.min_insync_replicas
-        );
-        return Outcome::Refused(ErrorCode::NotEnoughReplicas, why);
-    }
     let bytes = match partition.records {
         Records::Bytes(bytes) => bytes,
         Records::Null | Records::Later(_) => &[],
@@ -107,8 +94,8 @@ async fn append(
     };
     if batch.is_transactional() {
         return Outcome::Refused(
-            ErrorCode::InvalidTxnState,
-            "a transactional batch outside a transaction".to_owned(),
+            ErrorCode::TransactionalIdAuthorizationFailed,
+            "a transactional batch, and transactions are not served by this broker".to_owned(),
         );
     }
     if request.version < 7 && matches!(batch.codec(), Ok(Codec::Zstd)) {

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use rillway_shard::TopicAlteration;
-use rillway_wire::ErrorCode;
 use rillway_wire::api::describe_configs::{BROKER, TOPIC};
+use rillway_wire::{ErrorCode, TopicName};
 
 use crate::context::Request;
 use crate::error_codes;
@@ -46,22 +46,25 @@ pub(super) async fn alter_all(
         .map(|r| (r.resource_type, r.name.clone()))
         .filter(|key| !seen.insert(key.clone()))
         .collect();
-    let mut out: Vec<(i8, String, Result<(), Refusal>)> = twice
-        .iter()
-        .map(|(kind, name)| {
-            (*kind, name.clone(), invalid_request("Each resource must appear at most once."))
-        })
-        .collect();
+    let mut out: Vec<(i8, String, Result<(), Refusal>)> = Vec::new();
     for Altering { resource_type, name, alteration } in resources {
-        if twice.contains(&(resource_type, name.clone())) {
-            continue;
-        }
         let done = match (resource_type, alteration) {
+            _ if twice.contains(&(resource_type, name.clone())) => {
+                invalid_request("Each resource must appear at most once.")
+            }
             (_, Err(refusal)) => Err(refusal),
+            (TOPIC, Ok(_)) if name.is_empty() => {
+                invalid_request("The default topic resource cannot be altered.")
+            }
             (TOPIC, Ok(alteration)) => {
                 let shard = request.context.shard();
-                let altered = shard.alter_topic(&name, alteration, validate_only).await;
-                altered.map_err(|e| (error_codes::topic(&e), e.to_string()))
+                match TopicName::new(&name) {
+                    Err(e) => Err((ErrorCode::InvalidTopicException, e.to_string())),
+                    Ok(_) => {
+                        let altered = shard.alter_topic(&name, alteration, validate_only).await;
+                        altered.map_err(|e| (error_codes::topic(&e), e.to_string()))
+                    }
+                }
             }
             (BROKER, Ok(_)) => invalid_request(
                 "The broker's settings are read when it starts: change its configuration file and restart it",

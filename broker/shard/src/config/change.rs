@@ -53,10 +53,8 @@ impl TopicAlteration {
                     configs.insert(name, value);
                 }
                 ConfigOperation::Delete => {
-                    // A name that nobody knows is a mistake, unless a later build had set it.
-                    if configs.remove(&name).is_none() && TopicConfig::find(&name).is_none() {
-                        return Err(unknown(&name));
-                    }
+                    // Whatever its name: what is not set is at its default, and so Kafka sees it too.
+                    configs.remove(&name);
                 }
                 ConfigOperation::Append | ConfigOperation::Subtract => {
                     let Some(config) = TopicConfig::find(&name) else { return Err(unknown(&name)) };
@@ -138,10 +136,11 @@ mod tests {
     }
 
     #[test]
-    fn unknown_names_are_refused_whatever_is_done_to_them() {
-        for op in [ConfigOperation::Delete, ConfigOperation::Append, ConfigOperation::Subtract] {
+    fn unknown_names_are_refused_unless_they_are_deleted() {
+        for op in [ConfigOperation::Append, ConfigOperation::Subtract] {
             assert!(change(&[], "no.such", op, "1").unwrap_err().contains("no.such"));
         }
+        assert_eq!(change(&[], "no.such", ConfigOperation::Delete, "1"), Ok(BTreeMap::new()));
         assert!(
             change(
                 &[("from.a.later.build", "1")],

@@ -94,6 +94,10 @@ impl TopicConfig {
             Kind::Number { get, .. } => get(settings).to_string(),
             Kind::Choice { does, get, .. } => does[get(settings)].to_owned(),
             Kind::Inert { default, .. } => match given.get(self.name) {
+                // As it was understood, not as it was written: TRUE is true.
+                Some(value) if self.config_type == ConfigType::Boolean => {
+                    value.trim().to_ascii_lowercase()
+                }
                 Some(value) => value.trim().to_owned(),
                 None => self.text(*default),
             },

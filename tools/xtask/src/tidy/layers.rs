@@ -19,6 +19,8 @@ const BESIDE: &[(&str, &[&str])] = &[
     // Log inspection (`rillctl log`) reads the files of a data directory, hence io and log.
     ("bench", &["client", "client/wire", "broker/io", "broker/log"]),
     ("tools", &["client", "client/wire", "broker/io", "broker/log"]),
+    // Judges the broker from outside, so it shares nothing with it but the protocol.
+    ("tools/differential", &["client/wire"]),
     // The simulator runs the whole broker as a library.
     (
         "tools/sim",

@@ -24,7 +24,8 @@ pub(super) fn timed(
     settings: &TopicSettings,
     now_ms: i64,
 ) -> Result<Option<Vec<u8>>, (ErrorCode, String)> {
-    if batch.timestamp_type() == TimestampType::LogAppendTime {
+    let claims_append_time = batch.timestamp_type() == TimestampType::LogAppendTime;
+    if claims_append_time && settings.log_append_time {
         let why = "producers do not set the timestamp type to LogAppendTime, brokers do";
         return Err((ErrorCode::InvalidTimestamp, why.to_owned()));
     }
@@ -35,12 +36,13 @@ pub(super) fn timed(
     }
     let (base, mut max) = (batch.base_timestamp(), batch.max_timestamp());
     let mut mended = None;
-    if max < base || max < 0 {
+    // A claim of the broker's time where the producer's counts is put right, as in Kafka.
+    if max < base || max < 0 || claims_append_time {
         max = largest(batch).map_err(|e| match e {
             BatchError::TooLarge { .. } => (ErrorCode::MessageTooLarge, e.to_string()),
             _ => (e.error_code(), e.to_string()),
         })?;
-        if max != batch.max_timestamp() {
+        if max != batch.max_timestamp() || claims_append_time {
             let mut bytes = batch.bytes().to_vec();
             set_max_timestamp_and_type(&mut bytes, max, TimestampType::CreateTime);
             mended = Some(bytes);
