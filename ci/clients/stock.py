@@ -21,6 +21,8 @@ class Stock:
     limits: str = ""  # what its API cannot say, for the matrix
     corpus: Callable = records.corpus  # (seed, start_ms) to records
     shown: Callable = lambda record: record  # a record as written, to how this client gives it
+    # Records that it cannot take apart, nor a batch with one: it does not read their partition.
+    unreadable: Callable = lambda record: False
     reads: bool = True
 
 
@@ -116,16 +118,16 @@ STOCK = {
         "JavaScript",
         node("platformatic.mjs"),
         "@platformatic/kafka",
-        "its consumer always joins a group",
-        reads=False,
+        "its streams always join a group; reads by its consumer's fetch",
     ),
     "rskafka": Stock(
         "Rust",
         rust("rskafka-client"),
         "rskafka",
-        "two headers of one name, nulls in headers",
+        "two headers of one name, nulls in headers (nor read a batch with one)",
         corpus=corpus_with_headers(last_by_name),
         shown=with_headers(last_by_name),
+        unreadable=lambda r: any(v is None for _, v in r.headers),
     ),
     "rdkafka": Stock("Rust", rust("rdkafka-client"), "rdkafka"),
 }
