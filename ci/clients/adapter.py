@@ -1,5 +1,6 @@
 """The loop that each Python client program runs: a command per line on stdin, an answer on stdout.
 
+    version                           the client's own, as it runs
     create TOPIC PARTITIONS
     write TOPIC CODEC FILE            writes the records of FILE, in order; answers `P O` per record
     read TOPIC FILE P:FIRST:END...    reads these ranges of offsets and writes them to FILE

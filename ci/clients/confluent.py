@@ -4,6 +4,7 @@ import sys
 import time
 
 import adapter
+import confluent_kafka
 import records
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -15,6 +16,9 @@ GROUP = "unused"
 class Client:
     def __init__(self, bootstrap: str):
         self.base = {"bootstrap.servers": bootstrap}
+
+    def version(self):
+        return [f"{confluent_kafka.__version__} (librdkafka {confluent_kafka.libversion()[0]})"]
 
     def consumer(self, **settings) -> Consumer:
         return Consumer(self.base | {"group.id": GROUP, "enable.auto.commit": False} | settings)

@@ -4,6 +4,7 @@ import sys
 import time
 
 import adapter
+import kafka
 import records
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
@@ -13,6 +14,9 @@ from kafka.errors import KafkaError, OffsetOutOfRangeError
 class Client:
     def __init__(self, bootstrap: str):
         self.bootstrap = bootstrap
+
+    def version(self):
+        return [kafka.__version__]
 
     def consumer(self, **settings) -> KafkaConsumer:
         return KafkaConsumer(bootstrap_servers=self.bootstrap, enable_auto_commit=False, **settings)

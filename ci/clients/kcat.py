@@ -32,6 +32,11 @@ class Client:
             raise RuntimeError(run.stderr.decode(errors="replace").strip().splitlines()[-1])
         return run.stdout
 
+    def version(self):
+        said = subprocess.run(["kcat", "-V"], capture_output=True, check=True, text=True).stdout
+        found = re.search(r"Version (\S+) .*librdkafka (\d\S*)", said)
+        return [f"{found.group(1)} (librdkafka {found.group(2)})"]
+
     def create(self, topic, partitions):
         raise adapter.Cannot("kcat creates topics only by naming them")
 

@@ -30,6 +30,7 @@ import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeader;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
+import org.apache.kafka.common.utils.AppInfoParser;
 
 public final class Client {
     private static final HexFormat HEX = HexFormat.of();
@@ -58,6 +59,7 @@ public final class Client {
 
     private List<?> answer(String[] c) throws Exception {
         return switch (c[0]) {
+            case "version" -> List.of(AppInfoParser.getVersion());
             case "create" -> create(c[1], Integer.parseInt(c[2]));
             case "write" -> write(c[1], c[2], c[3]);
             case "read" -> read(c);

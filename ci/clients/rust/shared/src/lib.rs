@@ -1,0 +1,5 @@
+//! What the Rust client programs share.
+
+mod adapter;
+
+pub use adapter::{Cannot, Client, Error, PATIENCE, Record, serve};
