@@ -115,7 +115,8 @@ impl Shard {
     pub async fn fetch(&self, spec: FetchSpec) -> Fetched {
         let deadline = self.inner.rt.now() + spec.max_wait;
         let wake = Rc::new(Notify::new());
-        let waiting_elsewhere = Rc::new(Cell::new(0));
+        let elsewhere: Rc<[Cell<bool>]> =
+            spec.partitions.iter().map(|_| Cell::new(false)).collect();
         let mut watching = false;
         loop {
             let woken = wake.notified();
@@ -141,9 +142,7 @@ impl Shard {
             // bytes and not enough, and burn the core until the deadline.
             let seen: Vec<i64> = answers.partitions.iter().map(|a| a.high_watermark).collect();
             drop(answers);
-            if waiting_elsewhere.get() == 0 {
-                self.watch_elsewhere(&spec, &seen, &wake, &waiting_elsewhere, deadline - now);
-            }
+            self.watch_elsewhere(&spec, &seen, &wake, &elsewhere, deadline - now);
             self.inner.rt.timeout(deadline - now, either(woken, stop)).await;
         }
     }
@@ -297,28 +296,28 @@ impl Shard {
         }
     }
 
-    /// Has the owners of partitions that are not here wake this request. `waiting` counts those that still wait.
+    /// Has the owners of partitions that are not here wake this request. `waiting` says of which one does already: each
+    /// is asked again as soon as it has answered, whatever the others do.
     fn watch_elsewhere(
         &self,
         spec: &FetchSpec,
         seen: &[i64],
         wake: &Rc<Notify>,
-        waiting: &Rc<Cell<usize>>,
+        waiting: &Rc<[Cell<bool>]>,
         wait: Duration,
     ) {
-        for (p, seen) in spec.partitions.iter().zip(seen) {
+        for (n, (p, seen)) in spec.partitions.iter().zip(seen).enumerate() {
             let Ok(core) = self.owner_of(p.id) else { continue };
-            if core == self.core() {
+            if core == self.core() || waiting[n].replace(true) {
                 continue;
             }
-            waiting.set(waiting.get() + 1);
             let (id, offset, shard) = (p.id, p.offset.max(*seen), self.clone());
             let (wake, waiting) = (Rc::downgrade(wake), Rc::clone(waiting));
             let task = self.inner.rt.spawn(Class::Data, async move {
                 let there =
                     move |there: Shard| async move { there.wait_for_more(id, offset, wait).await };
                 shard.inner.mesh.call(core, there).await;
-                waiting.set(waiting.get() - 1);
+                waiting[n].set(false);
                 if let Some(wake) = wake.upgrade() {
                     wake.notify_all();
                 }

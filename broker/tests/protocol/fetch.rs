@@ -73,6 +73,34 @@ fn a_long_poll_on_the_wrong_core_is_woken_too() {
 }
 
 #[test]
+fn a_wait_for_several_partitions_elsewhere_hears_of_one_that_grows_twice() {
+    scenario(2, |rt| async move {
+        let mut client = Client::connect(&rt).await;
+        client.create("t", 4).await;
+        let mut there = Vec::new();
+        for index in 0..4 {
+            if client.leader_port("t", index).await == 10192 {
+                there.push(index);
+            }
+        }
+        let [one, other] = there[..] else {
+            panic!("two of four are on the second core: {there:?}")
+        };
+        let mut elsewhere = Client::connect_to(&rt, 10092).await;
+        let asked = [("t", one, 0, 1 << 20), ("t", other, 0, 1 << 20)];
+        elsewhere.send(&fetch_request(&asked, 1 << 20, 500, 60_000), 4).await;
+        rt.sleep(Duration::from_millis(50)).await;
+        let before = rt.now();
+        // Not enough, and then enough; the other partition stays as it is.
+        client.produce("t", one, &batch(&[b"x"])).await;
+        rt.sleep(Duration::from_millis(50)).await;
+        client.produce("t", one, &batch(&[&[7; 1000]])).await;
+        elsewhere.frame().await.expect("woken");
+        assert!(rt.now() - before < Duration::from_secs(1));
+    });
+}
+
+#[test]
 fn offsets_beyond_the_ends_are_out_of_range_and_the_end_itself_is_empty() {
     scenario(1, |rt| async move {
         let mut client = Client::connect(&rt).await;
