@@ -6,7 +6,7 @@ use rillway_io::Runtime;
 use rillway_wire::ErrorCode;
 use rillway_wire::api::{fetch, list_offsets};
 
-use crate::client::Client;
+use crate::client::{Answer, Client};
 use crate::hub::Hub;
 use crate::oracle::{Shown, Ticket};
 use crate::rng::Rng;
@@ -96,9 +96,16 @@ impl Consumer {
                 };
                 Fetched::Next(oracle.shown(ticket, &shown), shown.bytes.len())
             }
+            // As in Kafka the error tells no offsets; a client asks where the log begins.
             ErrorCode::OffsetOutOfRange => {
-                oracle.out_of_range(ticket, offset, p.log_start_offset, p.high_watermark);
-                Fetched::Start(p.log_start_offset)
+                let Some(start) = self.edge(ticket, list_offsets::EARLIEST).await else {
+                    return Fetched::Nothing;
+                };
+                let Some(end) = self.edge(ticket, list_offsets::LATEST).await else {
+                    return Fetched::Nothing;
+                };
+                self.hub.oracle.out_of_range(ticket, offset, start, end);
+                Fetched::Start(start)
             }
             ErrorCode::NotLeaderOrFollower => Fetched::Nothing,
             ErrorCode::UnknownTopicOrPartition if !oracle.stable(ticket) => Fetched::Nothing,
@@ -178,13 +185,20 @@ impl Consumer {
         }
     }
 
-    async fn offsets(&mut self, ticket: &Ticket, timestamp: i64) {
+    /// Where a log begins or ends; `None` if nobody can say now.
+    async fn edge(&mut self, ticket: &Ticket, which: i64) -> Option<i64> {
+        let answer = self.list_offsets(ticket, which).await?;
+        let body: list_offsets::Response<'_> = answer.body(OFFSETS);
+        let topic = body.topics.first().expect("one topic was asked for");
+        let p = topic.partitions.first().expect("one partition was asked for");
+        (p.error_code == ErrorCode::None).then_some(p.offset)
+    }
+
+    async fn list_offsets(&mut self, ticket: &Ticket, timestamp: i64) -> Option<Answer> {
         if !self.connected().await {
-            return;
+            return None;
         }
-        let Some(client) = &mut self.client else {
-            return;
-        };
+        let client = self.client.as_mut()?;
         let partition = list_offsets::Partition {
             partition_index: ticket.index,
             timestamp,
@@ -196,8 +210,17 @@ impl Consumer {
             topics: vec![topic].into(),
             ..Default::default()
         };
-        let Ok(answer) = client.call(&request, OFFSETS).await else {
-            self.client = None;
+        match client.call(&request, OFFSETS).await {
+            Ok(answer) => Some(answer),
+            Err(_) => {
+                self.client = None;
+                None
+            }
+        }
+    }
+
+    async fn offsets(&mut self, ticket: &Ticket, timestamp: i64) {
+        let Some(answer) = self.list_offsets(ticket, timestamp).await else {
             return;
         };
         let body: list_offsets::Response<'_> = answer.body(OFFSETS);
