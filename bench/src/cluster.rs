@@ -248,7 +248,7 @@ pub(crate) fn produce_request<'a>(
     let partition =
         |index: &i32| produce::Partition { index: *index, records: Records::Bytes(batch) };
     let partition_data = partitions.iter().map(partition).collect();
-    let topic = produce::Topic { name: topic, partition_data };
+    let topic = produce::Topic { name: topic, partition_data, ..Default::default() };
     produce::Request {
         acks,
         timeout_ms: 30_000,

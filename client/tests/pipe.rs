@@ -30,7 +30,11 @@ fn batch(value: &[u8]) -> Vec<u8> {
 
 fn request(batch: &[u8]) -> produce::Request<'_> {
     let partition = produce::Partition { index: 0, records: Records::Bytes(batch) };
-    let topic = produce::Topic { name: TOPIC, partition_data: [partition].into_iter().collect() };
+    let topic = produce::Topic {
+        name: TOPIC,
+        partition_data: [partition].into_iter().collect(),
+        ..Default::default()
+    };
     produce::Request {
         acks: -1,
         timeout_ms: 1_000,

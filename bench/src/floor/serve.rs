@@ -296,6 +296,7 @@ fn produced<'a>(request: &produce::Request<'a>) -> produce::Response<'a> {
     let topic = |t: produce::Topic<'a>| produce::TopicResponse {
         name: t.name,
         partition_responses: t.partition_data.iter().map(partition).collect(),
+        ..Default::default()
     };
     let responses = request.topic_data.iter().map(topic).collect();
     produce::Response { responses, ..Default::default() }

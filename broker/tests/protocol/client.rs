@@ -382,7 +382,11 @@ pub(crate) fn produce_request<'a>(
     acks: i16,
 ) -> produce::Request<'a> {
     let partition = produce::Partition { index, records: Records::Bytes(batch) };
-    let topic = produce::Topic { name: topic, partition_data: vec![partition].into() };
+    let topic = produce::Topic {
+        name: topic,
+        partition_data: vec![partition].into(),
+        ..Default::default()
+    };
     produce::Request {
         acks,
         timeout_ms: 1_000,

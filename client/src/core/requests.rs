@@ -116,6 +116,7 @@ impl Core {
                             records: Records::Later(batch.len()),
                         })
                         .collect(),
+                    ..Default::default()
                 })
                 .collect(),
         };

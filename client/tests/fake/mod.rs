@@ -260,6 +260,7 @@ impl Fake {
                     }
                 })
                 .collect(),
+            ..Default::default()
         });
         produce::Response { responses: topics.collect(), ..Default::default() }
     }

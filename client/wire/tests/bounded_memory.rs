@@ -110,17 +110,31 @@ fn no_input_makes_a_decoder_allocate_more_than_twice_its_size() {
         api_versions,
         create_partitions,
         create_topics,
+        delete_groups,
+        delete_records,
         delete_topics,
         describe_cluster,
         describe_configs,
+        describe_groups,
+        describe_log_dirs,
+        describe_topic_partitions,
         fetch,
         find_coordinator,
+        heartbeat,
         incremental_alter_configs,
         init_producer_id,
+        join_group,
+        leave_group,
+        list_config_resources,
+        list_groups,
         list_offsets,
         metadata,
+        offset_commit,
+        offset_delete,
+        offset_fetch,
         offset_for_leader_epoch,
-        produce
+        produce,
+        sync_group
     );
 
     // The densest array there is: half a million names of nothing, two bytes each, sixteen in memory.

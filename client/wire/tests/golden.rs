@@ -90,9 +90,11 @@ fn every_recorded_frame_decodes_and_encodes_to_the_same_bytes() {
     let mut apis = BTreeSet::new();
     for golden in &golden_frames() {
         let bytes = dispatch!(golden,
-            alter_configs api_versions create_partitions create_topics delete_topics describe_cluster
-            describe_configs fetch find_coordinator incremental_alter_configs init_producer_id list_offsets
-            metadata offset_for_leader_epoch produce
+            alter_configs api_versions create_partitions create_topics delete_groups delete_records
+            delete_topics describe_cluster describe_configs describe_groups describe_log_dirs
+            describe_topic_partitions fetch find_coordinator heartbeat incremental_alter_configs
+            init_producer_id join_group leave_group list_config_resources list_groups list_offsets metadata
+            offset_commit offset_delete offset_fetch offset_for_leader_epoch produce sync_group
         );
         assert_eq!(bytes, golden.content, "{}", golden.path.display());
         apis.insert((golden.api.clone(), golden.is_request));

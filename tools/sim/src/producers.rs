@@ -107,8 +107,11 @@ impl Producer {
             for bytes in batches {
                 let partition =
                     produce::Partition { index: ticket.index, records: Records::Bytes(bytes) };
-                let topic =
-                    produce::Topic { name: &ticket.topic, partition_data: vec![partition].into() };
+                let topic = produce::Topic {
+                    name: &ticket.topic,
+                    partition_data: vec![partition].into(),
+                    ..Default::default()
+                };
                 let request = produce::Request {
                     acks,
                     timeout_ms: 1_000,

@@ -149,6 +149,7 @@ async fn answer(request: Request, topics: Vec<Topic>) -> Result<Option<IoList>, 
             .iter()
             .map(|(index, settled)| partition_response(*index, settled))
             .collect(),
+        ..Default::default()
     });
     list(&request, &Response { responses: responses.collect(), ..Default::default() })
 }

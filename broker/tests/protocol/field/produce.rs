@@ -39,8 +39,11 @@ fn a_batch_is_measured_as_stored_and_a_new_limit_holds_for_the_next_request() {
                             index,
                             records: Records::Bytes(if index == large { &above } else { &small }),
                         });
-                        let topic =
-                            Topic { name: "t", partition_data: partition_data.to_vec().into() };
+                        let topic = Topic {
+                            name: "t",
+                            partition_data: partition_data.to_vec().into(),
+                            ..Default::default()
+                        };
                         let request = Request {
                             acks: -1,
                             timeout_ms: 1_000,

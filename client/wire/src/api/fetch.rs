@@ -1,10 +1,10 @@
-//! Fetch, key 1, versions 4-17, flexible from 12: read record batches, for consumers and followers alike.
+//! Fetch, key 1, versions 4-18, flexible from 12: read record batches, for consumers and followers alike.
 //!
 //! | version | change |
 //! |---|---|
 //! | 4 | record format v2, isolation level, last stable offset (KIP-98) |
 //! | 5 | log start offset |
-//! | 7 | fetch sessions (KIP-227); answering session 0 declines them |
+//! | 7 | fetch sessions (KIP-227); session 0 in an answer declines one |
 //! | 9 | the leader epoch fences a stale reader (KIP-320) |
 //! | 10 | zstd may come back (KIP-110) |
 //! | 11 | rack of the reader, preferred replica (KIP-392) |
@@ -14,6 +14,7 @@
 //! | 15 | the replica moves into a tagged field, with its epoch (KIP-903) |
 //! | 16 | the new leader's address comes with the error (KIP-951) |
 //! | 17 | directory of the replica (KIP-853) |
+//! | 18 | high watermark of the replica (KIP-1166) |
 //!
 //! In a response the records stand last in each partition, so that everything else is a header before them. With
 //! [`Records::Later`] the frame has a hole there, and the bytes go from the cache or the disk to the socket.
@@ -22,7 +23,7 @@ use crate::codec::api;
 use crate::{Array, ErrorCode, Records, Uuid};
 
 api! {
-    Fetch 4..=17;
+    Fetch 4..=18;
 
     request<'a> {
         cluster_id: Option<&'a str> [12..] tag 0,
@@ -37,7 +38,7 @@ api! {
         /// 0: up to the high watermark, 1: up to the last stable offset.
         isolation_level: i8 [4..],
         session_id: i32 [7..],
-        /// -1: no session wanted; 0: a new one.
+        /// -1: no session wanted, or the end of this one; 0: a new one; else the number of the request in the session.
         session_epoch: i32 [7..] = -1,
         topics: Array<'a, Topic<'a>> [4..],
         /// Partitions that leave the session.
@@ -81,6 +82,8 @@ api! {
         log_start_offset: i64 [5..] = -1,
         partition_max_bytes: i32 [4..],
         replica_directory_id: Uuid [17..] tag 0,
+        /// What the follower knows of it; -1: nothing; the largest number: it does not say.
+        high_watermark: i64 [18..] tag 1 = i64::MAX,
     }
 
     /// Partitions that leave the session.

@@ -1,4 +1,4 @@
-//! ListOffsets, key 2, versions 1-10, flexible from 6: which offset goes with a time, or with an end of the log?
+//! ListOffsets, key 2, versions 1-11, flexible from 6: which offset goes with a time, or with an end of the log?
 //!
 //! | version | change |
 //! |---|---|
@@ -11,6 +11,7 @@
 //! | 8 | timestamp -4: where the local log starts (KIP-405) |
 //! | 9 | timestamp -5: the last tiered offset (KIP-1005) |
 //! | 10 | a timeout for reads from remote storage (KIP-1075) |
+//! | 11 | timestamp -6: the first offset that is still to be tiered (KIP-1023) |
 
 use crate::codec::api;
 use crate::{Array, ErrorCode};
@@ -25,9 +26,11 @@ pub const MAX_TIMESTAMP: i64 = -3;
 pub const EARLIEST_LOCAL: i64 = -4;
 /// Timestamp that asks for the last offset that is tiered, from version 9 on.
 pub const LATEST_TIERED: i64 = -5;
+/// Timestamp that asks for the first offset that is still to be tiered, from version 11 on.
+pub const EARLIEST_PENDING_UPLOAD: i64 = -6;
 
 api! {
-    ListOffsets 1..=10;
+    ListOffsets 1..=11;
 
     request<'a> {
         /// A follower's node id; -1 for consumers.

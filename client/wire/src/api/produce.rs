@@ -1,4 +1,4 @@
-//! Produce, key 0, versions 0-12, flexible from 9: append record batches.
+//! Produce, key 0, versions 0-13, flexible from 9: append record batches.
 //!
 //! | version | change |
 //! |---|---|
@@ -12,15 +12,16 @@
 //! | 10 | the new leader comes with the error (KIP-951) |
 //! | 11 | `TRANSACTION_ABORTABLE` may come back (KIP-890) |
 //! | 12 | transactions that need no AddPartitionsToTxn (KIP-890) |
+//! | 13 | topic ids replace names (KIP-516) |
 //!
 //! A request with `acks` 0 gets no response at all. Versions 0-2 have to be advertised, or librdkafka before 2.11
 //! takes the broker for one that cannot compress.
 
 use crate::codec::api;
-use crate::{Array, ErrorCode, Records};
+use crate::{Array, ErrorCode, Records, Uuid};
 
 api! {
-    Produce 0..=12;
+    Produce 0..=13;
 
     request<'a> {
         transactional_id: Option<&'a str> [3..],
@@ -40,7 +41,8 @@ api! {
 
     /// The partitions of a topic.
     pub struct Topic<'a> {
-        name: &'a str [0..],
+        name: &'a str [0..=12],
+        topic_id: Uuid [13..],
         partition_data: Array<'a, Partition<'a>> [0..],
     }
 
@@ -53,7 +55,8 @@ api! {
 
     /// The answers for a topic.
     pub struct TopicResponse<'a> {
-        name: &'a str [0..],
+        name: &'a str [0..=12],
+        topic_id: Uuid [13..],
         partition_responses: Array<'a, PartitionResponse<'a>> [0..],
     }
 

@@ -17,7 +17,7 @@ mod writer;
 pub use array::{Array, ArrayIter, MAX_ELEMENTS};
 pub use reader::{DecodeError, DecodeErrorKind, MAX_TAGS, Reader};
 pub use records::Records;
-pub use wire::{Context, Nullable, Wire};
+pub use wire::{Context, Nullable, Struct, Wire};
 pub use writer::{Frame, Part, Writer};
 
 pub(crate) use table::{api, fields};

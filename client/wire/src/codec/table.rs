@@ -99,6 +99,8 @@ macro_rules! fields {
             }
         }
 
+        impl $(<$life>)? $crate::codec::Struct for $name $(<$life>)? {}
+
         impl<'a> $crate::codec::Wire<'a> for $name $(<$life>)? {
             #[allow(unused_variables, clippy::match_single_binding)]
             fn decode(

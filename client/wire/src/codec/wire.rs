@@ -42,6 +42,26 @@ pub(crate) fn decode_nullable<'a, T: Nullable<'a>>(
     Ok(value)
 }
 
+/// A struct of a table. Where it may be null, a byte stands before it: -1 for null, else there it is.
+pub trait Struct {}
+
+impl<'a, T: Wire<'a> + Struct> Wire<'a> for Option<T> {
+    fn decode(from: &mut Reader<'a>, context: Context) -> Result<Self, DecodeError> {
+        // Every negative byte is null, as in Kafka.
+        if i8::decode(from, context)? < 0 { Ok(None) } else { T::decode(from, context).map(Some) }
+    }
+
+    fn encode(&self, to: &mut Writer, context: Context) {
+        match self {
+            Some(value) => {
+                1i8.encode(to, context);
+                value.encode(to, context);
+            }
+            None => (-1i8).encode(to, context),
+        }
+    }
+}
+
 macro_rules! integers {
     ($($ty:ty),*) => {$(
         impl<'a> Wire<'a> for $ty {

@@ -15,17 +15,31 @@ macro_rules! every_api {
             api_versions ApiVersionsRequest ApiVersionsResponse,
             create_partitions CreatePartitionsRequest CreatePartitionsResponse,
             create_topics CreateTopicsRequest CreateTopicsResponse,
+            delete_groups DeleteGroupsRequest DeleteGroupsResponse,
+            delete_records DeleteRecordsRequest DeleteRecordsResponse,
             delete_topics DeleteTopicsRequest DeleteTopicsResponse,
             describe_cluster DescribeClusterRequest DescribeClusterResponse,
             describe_configs DescribeConfigsRequest DescribeConfigsResponse,
+            describe_groups DescribeGroupsRequest DescribeGroupsResponse,
+            describe_log_dirs DescribeLogDirsRequest DescribeLogDirsResponse,
+            describe_topic_partitions DescribeTopicPartitionsRequest DescribeTopicPartitionsResponse,
             fetch FetchRequest FetchResponse,
             find_coordinator FindCoordinatorRequest FindCoordinatorResponse,
+            heartbeat HeartbeatRequest HeartbeatResponse,
             incremental_alter_configs IncrementalAlterConfigsRequest IncrementalAlterConfigsResponse,
             init_producer_id InitProducerIdRequest InitProducerIdResponse,
+            join_group JoinGroupRequest JoinGroupResponse,
+            leave_group LeaveGroupRequest LeaveGroupResponse,
+            list_config_resources ListConfigResourcesRequest ListConfigResourcesResponse,
+            list_groups ListGroupsRequest ListGroupsResponse,
             list_offsets ListOffsetsRequest ListOffsetsResponse,
             metadata MetadataRequest MetadataResponse,
+            offset_commit OffsetCommitRequest OffsetCommitResponse,
+            offset_delete OffsetDeleteRequest OffsetDeleteResponse,
+            offset_fetch OffsetFetchRequest OffsetFetchResponse,
             offset_for_leader_epoch OffsetForLeaderEpochRequest OffsetForLeaderEpochResponse,
             produce ProduceRequest ProduceResponse,
+            sync_group SyncGroupRequest SyncGroupResponse,
         }
     };
 }
@@ -115,6 +129,12 @@ impl Sample for &str {
     }
 }
 
+impl Sample for &[u8] {
+    fn sample(dice: &mut Dice, _: i16) -> Self {
+        [&[][..], &[0xff; 61], LONG.as_bytes()][dice.below(3)]
+    }
+}
+
 impl Sample for Records<'_> {
     fn sample(dice: &mut Dice, _: i16) -> Self {
         match dice.below(4) {
@@ -169,6 +189,7 @@ describe! {
     ErrorCode, "int16";
     Uuid, "uuid";
     &str, "string";
+    &[u8], "bytes";
     Records<'_>, "records?";
 }
 

@@ -24,7 +24,7 @@ pub(super) const CASES: &[Case] = &[
 
 pub(super) fn to<'a>(name: &'a str, index: i32, batch: &'a [u8], acks: i16) -> Request<'a> {
     let partition = Partition { index, records: Records::Bytes(batch) };
-    let topic = Topic { name, partition_data: vec![partition].into() };
+    let topic = Topic { name, partition_data: vec![partition].into(), ..Default::default() };
     Request { acks, timeout_ms: 10_000, topic_data: vec![topic].into(), ..Default::default() }
 }
 
@@ -88,8 +88,13 @@ fn several(peer: &mut Peer, version: i16) {
             name: a,
             partition_data: vec![partition(0, &good), partition(1, &bad), partition(7, &good)]
                 .into(),
+            ..Default::default()
         },
-        Topic { name: b, partition_data: vec![partition(0, &other[..])].into() },
+        Topic {
+            name: b,
+            partition_data: vec![partition(0, &other[..])].into(),
+            ..Default::default()
+        },
     ];
     let request =
         Request { acks: -1, timeout_ms: 10_000, topic_data: topics.into(), ..Default::default() };
@@ -169,7 +174,7 @@ fn how_many(peer: &mut Peer, version: i16) {
     peer.call("one and three bytes", &to(name, 0, &two[..one.len() + 3], -1), version);
     peer.call("none", &to(name, 0, &[], -1), version);
     let partition = Partition { index: 0, records: Records::Null };
-    let topic = Topic { name, partition_data: vec![partition].into() };
+    let topic = Topic { name, partition_data: vec![partition].into(), ..Default::default() };
     let request = Request {
         acks: -1,
         timeout_ms: 10_000,
@@ -181,7 +186,11 @@ fn how_many(peer: &mut Peer, version: i16) {
         peer.call("null", &request, version);
     }
     let partition = |bytes| Partition { index: 0, records: Records::Bytes(bytes) };
-    let topic = Topic { name, partition_data: vec![partition(&one), partition(&one)].into() };
+    let topic = Topic {
+        name,
+        partition_data: vec![partition(&one), partition(&one)].into(),
+        ..Default::default()
+    };
     let request = Request { topic_data: vec![topic].into(), ..request };
     peer.call("a partition twice", &request, version);
     all_of(peer, "what is there", name, 0);
@@ -221,7 +230,7 @@ fn nothing(peer: &mut Peer, version: i16) {
     let name = peer.create("t", 1, &[]);
     let request = Request { acks: -1, timeout_ms: 10_000, ..Default::default() };
     peer.call("no topics", &request, version);
-    let topic = Topic { name, partition_data: vec![].into() };
+    let topic = Topic { name, partition_data: vec![].into(), ..Default::default() };
     peer.call("no partitions", &Request { topic_data: vec![topic].into(), ..request }, version);
 }
 
