@@ -78,7 +78,6 @@ pub(crate) struct Inner {
     pub gate: Gate,
     pub stopping: Cell<bool>,
     pub stop: Notify,
-    told_of_groups: Cell<bool>,
     /// When a line about a bad client was last written, and how many were swallowed since.
     complaints: RefCell<(Option<Instant>, u64)>,
 }
@@ -105,7 +104,6 @@ impl Context {
                 gate: Gate::new(),
                 stopping: Cell::new(false),
                 stop: Notify::new(),
-                told_of_groups: Cell::new(false),
                 complaints: RefCell::new((None, 0)),
             }),
         }
@@ -148,14 +146,6 @@ impl Context {
             );
             lives.iter().for_each(|life| life.cut());
             self.inner.gate.close().await;
-        }
-    }
-
-    /// A line about the first client of this core that asks for a consumer group: clients take the answer for a passing
-    /// fault, wait, and say nothing.
-    pub(crate) fn note_group_client(&self, peer: SocketAddr) {
-        if !self.inner.told_of_groups.replace(true) {
-            tracing::warn!(%peer, "a client asks for a consumer group; groups are not served yet, it will wait in vain");
         }
     }
 

@@ -17,7 +17,7 @@ pub(crate) async fn dispatch(request: Request, key: i16, content: &[u8]) -> Resu
         }
         return Err(Close(format!("API key {key} version {version} is not served")));
     };
-    let (_, body) = RequestHeader::decode(content).map_err(|e| Close(e.to_string()))?;
+    let (header, body) = RequestHeader::decode(content).map_err(|e| Close(e.to_string()))?;
     macro_rules! handle {
         ($api:ident) => {{
             let body = rillway_wire::api::$api::Request::decode_body(body, version)
@@ -30,7 +30,19 @@ pub(crate) async fn dispatch(request: Request, key: i16, content: &[u8]) -> Resu
         ApiKey::Fetch => handle!(fetch),
         ApiKey::ListOffsets => handle!(list_offsets),
         ApiKey::Metadata => handle!(metadata),
+        ApiKey::OffsetCommit => handle!(offset_commit),
+        ApiKey::OffsetFetch => handle!(offset_fetch),
         ApiKey::FindCoordinator => handle!(find_coordinator),
+        ApiKey::JoinGroup => {
+            let body = rillway_wire::api::join_group::Request::decode_body(body, version)
+                .map_err(|e| Close(e.to_string()))?;
+            apis::join_group::handle(request, &body, header.client_id).await
+        }
+        ApiKey::Heartbeat => handle!(heartbeat),
+        ApiKey::LeaveGroup => handle!(leave_group),
+        ApiKey::SyncGroup => handle!(sync_group),
+        ApiKey::DescribeGroups => handle!(describe_groups),
+        ApiKey::ListGroups => handle!(list_groups),
         ApiKey::ApiVersions => handle!(api_versions),
         ApiKey::CreateTopics => handle!(create_topics),
         ApiKey::DeleteTopics => handle!(delete_topics),
@@ -39,8 +51,11 @@ pub(crate) async fn dispatch(request: Request, key: i16, content: &[u8]) -> Resu
         ApiKey::DescribeConfigs => handle!(describe_configs),
         ApiKey::AlterConfigs => handle!(alter_configs),
         ApiKey::CreatePartitions => handle!(create_partitions),
+        ApiKey::DeleteGroups => handle!(delete_groups),
+        ApiKey::OffsetDelete => handle!(offset_delete),
         ApiKey::IncrementalAlterConfigs => handle!(incremental_alter_configs),
         ApiKey::DescribeCluster => handle!(describe_cluster),
+        ApiKey::GroupReport => handle!(group_report),
         other => Err(Close(format!("{other} is in the table of served APIs and has no handler"))),
     }
 }

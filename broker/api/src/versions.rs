@@ -24,7 +24,15 @@ pub const SERVED: &[Served] = &[
     served(ApiKey::Fetch, 4, 12),
     served(ApiKey::ListOffsets, 1, 7),
     served(ApiKey::Metadata, 0, 12),
-    served(ApiKey::FindCoordinator, 0, 4),
+    served(ApiKey::OffsetCommit, 2, 10),
+    served(ApiKey::OffsetFetch, 1, 10),
+    served(ApiKey::FindCoordinator, 0, 6),
+    served(ApiKey::JoinGroup, 0, 9),
+    served(ApiKey::Heartbeat, 0, 4),
+    served(ApiKey::LeaveGroup, 0, 5),
+    served(ApiKey::SyncGroup, 0, 5),
+    served(ApiKey::DescribeGroups, 0, 6),
+    served(ApiKey::ListGroups, 0, 5),
     served(ApiKey::ApiVersions, 0, 4),
     served(ApiKey::CreateTopics, 2, 7),
     served(ApiKey::DeleteTopics, 1, 6),
@@ -33,8 +41,11 @@ pub const SERVED: &[Served] = &[
     served(ApiKey::DescribeConfigs, 1, 4),
     served(ApiKey::AlterConfigs, 0, 2),
     served(ApiKey::CreatePartitions, 0, 3),
+    served(ApiKey::DeleteGroups, 0, 2),
+    served(ApiKey::OffsetDelete, 0, 0),
     served(ApiKey::IncrementalAlterConfigs, 0, 1),
     served(ApiKey::DescribeCluster, 0, 1),
+    served(ApiKey::GroupReport, 0, 0),
 ];
 
 /// The row of an API, if a version of it is advertised.

@@ -30,6 +30,7 @@ mod storage;
 
 mod tail;
 
+mod distance;
 mod journal;
 mod log;
 mod read;

@@ -202,7 +202,7 @@ impl Walker {
     }
 
     /// The batch that holds `offset`, or the first one behind it, from `position` on.
-    async fn find(&mut self, offset: i64, mut position: u64) -> Result<Option<Placed>> {
+    pub(crate) async fn find(&mut self, offset: i64, mut position: u64) -> Result<Option<Placed>> {
         while let Some(batch) = self.at(position).await? {
             if batch.next_offset > offset {
                 return Ok(Some(batch));

@@ -12,6 +12,8 @@ pub enum Error {
     Corrupt { offset: i64, what: String },
     #[error("metadata snapshot {path}: {what}")]
     Snapshot { path: String, what: String },
+    #[error("the value {key} could not be kept: {what}")]
+    Value { key: String, what: String },
     #[error("{key} has changed meanwhile: version {got}, expected {expected}")]
     Conflict { key: String, got: u64, expected: u64 },
 }

@@ -1,4 +1,5 @@
-//! The snapshot of the metadata log: the image as JSON, with a checksum line, replaced by rename.
+//! The snapshot of the metadata log: the image and the values as JSON, with a checksum line, replaced by rename. Values
+//! are in hexadecimal.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,6 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::embedded::Values;
 use crate::error::{Error, Result};
 use crate::image::{Image, Topic};
 
@@ -15,18 +17,32 @@ const FIRST_LINE: &str = "rillway-metadata 1";
 struct Body {
     version: i64,
     topics: BTreeMap<String, Topic>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    values: BTreeMap<String, String>,
 }
 
-pub(crate) fn encode(image: &Image) -> Vec<u8> {
+pub(crate) fn encode(image: &Image, values: &Values) -> Vec<u8> {
     let topics = image.topics.iter().map(|(name, t)| (name.clone(), Topic::clone(t))).collect();
-    let body = serde_json::to_string(&Body { version: image.version, topics })
+    let values = values.iter().map(|(key, value)| (key.clone(), to_hex(value))).collect();
+    let body = serde_json::to_string(&Body { version: image.version, topics, values })
         .expect("an image is plain data");
     let text = format!("{FIRST_LINE}\n{body}\n");
     let crc = crc32c::crc32c(text.as_bytes());
     format!("{text}crc {crc:08x}\n").into_bytes()
 }
 
-pub(crate) fn decode(path: &Path, bytes: &[u8]) -> Result<Image> {
+fn to_hex(bytes: &[u8]) -> String {
+    let digit = |n: u8| char::from(b"0123456789abcdef"[usize::from(n)]);
+    bytes.iter().flat_map(|b| [digit(b >> 4), digit(b & 15)]).collect()
+}
+
+fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let digit = |b: u8| char::from(b).to_digit(16).and_then(|d| u8::try_from(d).ok());
+    let pairs = text.as_bytes().chunks(2);
+    pairs.map(|pair| Some(digit(pair[0])? << 4 | digit(*pair.get(1)?)?)).collect()
+}
+
+pub(crate) fn decode(path: &Path, bytes: &[u8]) -> Result<(Image, Values)> {
     let bad = |what: String| Error::Snapshot { path: path.display().to_string(), what };
     let text = std::str::from_utf8(bytes).map_err(|e| bad(e.to_string()))?;
     let at = text.rfind("crc ").ok_or_else(|| bad("no checksum line".to_owned()))?;
@@ -42,7 +58,13 @@ pub(crate) fn decode(path: &Path, bytes: &[u8]) -> Result<Image> {
     let body: Body =
         serde_json::from_str(lines.next().unwrap_or("")).map_err(|e| bad(e.to_string()))?;
     let topics = body.topics.into_iter().map(|(name, t)| (name, Arc::new(t))).collect();
-    Ok(Image { version: body.version, topics })
+    let mut values = Values::new();
+    for (key, text) in body.values {
+        let value = from_hex(&text)
+            .ok_or_else(|| bad(format!("the value of {key} is not hexadecimal digits")))?;
+        values.insert(key, value);
+    }
+    Ok((Image { version: body.version, topics }, values))
 }
 
 #[cfg(test)]
@@ -61,8 +83,9 @@ mod tests {
         };
         let topics = BTreeMap::from([("t".to_owned(), Arc::new(topic))]);
         let image = Image { version: 7, topics };
-        let good = encode(&image);
-        assert_eq!(decode(Path::new("s"), &good).unwrap(), image);
+        let values = Values::from([("/group/g".to_owned(), vec![0, 9, 0xab, 0xff])]);
+        let good = encode(&image, &values);
+        assert_eq!(decode(Path::new("s"), &good).unwrap(), (image, values));
         for at in 0..good.len() {
             let mut bad = good.clone();
             bad[at] ^= 1;

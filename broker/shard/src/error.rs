@@ -61,6 +61,38 @@ impl From<rillway_log::AppendError> for PartitionError {
     }
 }
 
+/// From the coordinator of a group. `Send`, because it crosses cores.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CoordinatorError {
+    #[error("{0}")]
+    Group(#[from] rillway_group::GroupError),
+    #[error("what was committed before the last start is being read")]
+    Loading,
+    #[error("nobody coordinates this group yet: ask for its coordinator")]
+    NotCoordinator,
+    #[error("the group's state cannot be kept: {0}")]
+    NotAvailable(String),
+    #[error("the broker is stopping")]
+    Stopping,
+}
+
+impl From<PartitionError> for CoordinatorError {
+    fn from(e: PartitionError) -> Self {
+        match e {
+            PartitionError::Stopping => CoordinatorError::Stopping,
+            PartitionError::UnknownPartition => CoordinatorError::NotCoordinator,
+            PartitionError::OffsetOutOfRange { .. }
+            | PartitionError::FencedLeaderEpoch { .. }
+            | PartitionError::UnknownLeaderEpoch { .. }
+            | PartitionError::MessageTooLarge { .. }
+            | PartitionError::OutOfOrderSequence { .. }
+            | PartitionError::ProducerFenced { .. }
+            | PartitionError::DiskFull(_)
+            | PartitionError::Refused(_) => CoordinatorError::NotAvailable(e.to_string()),
+        }
+    }
+}
+
 /// From the controller.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TopicError {
@@ -105,6 +137,7 @@ impl From<rillway_meta::Error> for TopicError {
             | E::Append(_)
             | E::Corrupt { .. }
             | E::Snapshot { .. }
+            | E::Value { .. }
             | E::Conflict { .. } => TopicError::Failed(e.to_string()),
         }
     }

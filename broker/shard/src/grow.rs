@@ -7,6 +7,7 @@ use rillway_meta::{Embedded, Topic};
 
 use crate::config::TopicSettings;
 use crate::error::TopicError;
+use crate::groups::OFFSETS_TOPIC;
 use crate::shard::{CONTROLLER, Shard};
 use crate::topics::stopping;
 
@@ -79,6 +80,11 @@ impl Shard {
 }
 
 fn check(topic: &Topic, growth: &Growth, limit: u32) -> Result<u32, TopicError> {
+    if topic.name == OFFSETS_TOPIC {
+        // A group's partition follows from their number: groups would not find what they have committed.
+        let why = format!("The number of partitions of {OFFSETS_TOPIC} cannot change.");
+        return Err(TopicError::CannotGrow(why));
+    }
     let now = topic.partitions;
     let count = match u32::try_from(growth.count) {
         Ok(count) if count > now && count <= limit => count,

@@ -2,7 +2,7 @@
 //!
 //! Only this crate knows how many cores there are. Reading order: `view` (what exists and who owns it), `mesh` (how a
 //! request reaches another core), `shard`, then what a client can ask of partitions: `produce`, `fetch`, `offsets`;
-//! and of the cluster: `topics`, `grow` and `alter`, which run on core 0, the controller.
+//! of groups: `groups`; and of the cluster: `topics`, `grow` and `alter`, which run on core 0, the controller.
 //!
 //! Absent on purpose: Kafka's wire format and its versions, sockets, files.
 
@@ -19,6 +19,8 @@ mod offsets;
 mod partition;
 mod produce;
 
+mod groups;
+
 mod alter;
 mod grow;
 mod producer_ids;
@@ -28,8 +30,11 @@ pub use config::{
     ConfigChange, ConfigOperation, ConfigType, Defaults, TOPIC_CONFIGS, TopicAlteration,
     TopicConfig, TopicSettings, topic_config_document,
 };
-pub use error::{PartitionError, TopicError};
+pub use error::{CoordinatorError, PartitionError, TopicError};
 pub use fetch::{FetchPartition, FetchSpec, Fetched, FetchedPartition, FetchedRecords};
+pub use groups::{
+    CommittedOffset, GroupReport, GroupSettings, OFFSETS_TOPIC, OffsetToCommit, PartitionLag,
+};
 pub use grow::Growth;
 pub use mesh::{Mesh, Port, mesh};
 pub use offsets::{OffsetAnswer, OffsetQuery};

@@ -10,6 +10,7 @@ use rillway_log::{Store, StoreCounters};
 use rillway_meta::Embedded;
 
 use crate::config::Defaults;
+use crate::groups::{GroupSettings, Groups};
 use crate::mesh::Mesh;
 use crate::view::View;
 
@@ -25,6 +26,7 @@ pub struct ShardOptions {
     pub partitions_per_topic_max: u32,
     /// Kafka: log.retention.check.interval.ms.
     pub retention_check_interval: Duration,
+    pub groups: GroupSettings,
 }
 
 impl Default for ShardOptions {
@@ -35,6 +37,7 @@ impl Default for ShardOptions {
             auto_create_topics: true,
             partitions_per_topic_max: 10_000,
             retention_check_interval: Duration::from_secs(300),
+            groups: GroupSettings::default(),
         }
     }
 }
@@ -65,6 +68,8 @@ pub(crate) struct Inner {
     /// Producer ids of this core that are reserved and not given out: next, end.
     pub(crate) producer_ids: Cell<(i64, i64)>,
     pub(crate) producer_ids_turn: Semaphore,
+    /// The groups that this core coordinates.
+    pub(crate) groups: Groups,
     /// Waits for new records end: the node is stopping.
     pub(crate) stopping: Cell<bool>,
     pub(crate) stop_waits: Notify,
@@ -166,9 +171,11 @@ impl Shard {
         }
     }
 
-    /// Answers every fetch that waits with what there is: the node is stopping.
+    /// Answers every fetch that waits with what there is, and every member that waits for its group: the node is
+    /// stopping.
     pub fn end_waits(&self) {
         self.inner.stopping.set(true);
+        self.inner.groups.end_waits();
         self.inner.stop_waits.notify_all();
     }
 

@@ -9,6 +9,7 @@ use rillway_io::{Mailbox, Notify, Runtime, Semaphore};
 use rillway_log::{Error, RingRef, Storage, StorageOptions, Store, StoreOptions, TopicId};
 use rillway_meta::{Embedded, TopicState};
 
+use crate::groups::Groups;
 use crate::mesh::{Port, serve};
 use crate::shard::{CONTROLLER, Inner, Shard, ShardOptions};
 use crate::view::View;
@@ -55,6 +56,7 @@ pub async fn start(rt: &Runtime, start: Start) -> Result<(Shard, Option<Storage>
             became_quiet: Notify::new(),
             controller: RefCell::new(None),
             topics: Semaphore::new(1),
+            groups: Groups::new(&options.groups),
             producer_ids: Cell::new((0, 0)),
             producer_ids_turn: Semaphore::new(1),
             stopping: Cell::new(false),
@@ -139,6 +141,7 @@ impl Shard {
         }
         self.publish(meta.image()).await;
         self.report_differences(&meta).await;
+        self.load_groups(&meta).await;
         for core in 0..self.cores() {
             let _ = self.on(core, |shard: Shard| async move { shard.set_ready() }).await;
         }

@@ -13,6 +13,7 @@ use rillway_wire::TopicName;
 
 use crate::config::TopicSettings;
 use crate::error::{PartitionError, TopicError};
+use crate::groups::OFFSETS_TOPIC;
 use crate::shard::{CONTROLLER, Shard};
 use crate::view::{Owner, View};
 
@@ -220,6 +221,12 @@ impl Shard {
         let Some(topic) = meta.image().topic(&name).cloned() else {
             return Err(TopicError::Unknown(name));
         };
+        if name == OFFSETS_TOPIC {
+            let why = format!(
+                "{name} holds what groups have committed and cannot be deleted; delete the groups"
+            );
+            return Err(TopicError::InvalidRequest(why));
+        }
         let deleting = Topic { state: TopicState::Deleting, ..Topic::clone(&topic) };
         meta.put(&deleting, Some(&topic)).await?;
         // Nobody is to find it while its partitions go.
@@ -227,6 +234,12 @@ impl Shard {
         self.drop_partitions(&deleting, 0).await?;
         meta.remove(&name, &deleting).await?;
         self.publish(meta.image()).await;
+        for core in 0..self.cores() {
+            let name = name.clone();
+            // A core that is stopping: what was committed is not served for another topic of this name either.
+            let _ =
+                self.on(core, |shard: Shard| async move { shard.forget_topic(&name).await }).await;
+        }
         Ok(topic.id)
     }
 

@@ -1,9 +1,10 @@
 //! The node's settings: what was given, and what the node is started with. `keys` declares each number and word once,
-//! `listen` reads addresses, nodes and CPUs, `document` prints the file.
+//! `groups` reads those of consumer groups, `listen` addresses, nodes and CPUs, `document` prints the file.
 //!
 //! Later sources win: defaults, file, `RILLWAY_*` variables, flags.
 
 mod document;
+mod groups;
 mod keys;
 mod listen;
 
@@ -176,6 +177,7 @@ impl Config {
             num_partitions: self.size("num.partitions") as u32,
             auto_create_topics: self.get("auto.create.topics.enable") == 1,
             retention_check_interval: self.ms("log.retention.check.interval.ms"),
+            groups: self.groups()?,
             ..Default::default()
         };
         let defaults = &mut shard.defaults;

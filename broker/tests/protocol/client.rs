@@ -276,11 +276,16 @@ impl Client {
         request: &R,
         version: i16,
     ) -> Vec<u8> {
-        let sent = self.send(request, version).await;
+        self.send(request, version).await;
+        self.answer::<R>(version).await
+    }
+
+    /// The content of the answer to the request that was sent last.
+    pub(crate) async fn answer<'a, R: RequestMessage<'a>>(&mut self, version: i16) -> Vec<u8> {
         let content = self.frame().await.expect("an answer");
         let (header, body) =
             ResponseHeader::decode(&content, R::API, version).expect("a response header");
-        assert_eq!(header.correlation_id, sent, "answers come in order");
+        assert_eq!(header.correlation_id, self.correlation, "answers come in order");
         body.to_vec()
     }
 

@@ -9,6 +9,8 @@ mod doors;
 mod epochs;
 mod fetch;
 mod field;
+mod group_client;
+mod groups;
 mod kafka;
 mod metadata;
 mod offsets;

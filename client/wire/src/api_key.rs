@@ -1,4 +1,5 @@
-//! Kafka's API keys, all of Apache Kafka 4.2, with the first version of each whose encoding is flexible (KIP-482).
+//! Kafka's API keys, all of Apache Kafka 4.2, with the first version of each whose encoding is flexible (KIP-482), and
+//! those of our own.
 //!
 //! Which versions a broker serves is not here: that is the broker's decision. Which versions this crate can encode and
 //! decode stands at the head of each file in [`crate::api`].
@@ -43,7 +44,18 @@ macro_rules! api_keys {
     (@$version:literal) => { Some($version) };
 }
 
+/// APIs of Kafka: the first rows of the table.
+const KAFKA_APIS: usize = 93;
+/// Key of the first API that is not Kafka's.
+const FIRST_OWN: usize = 20_000;
+
 impl ApiKey {
+    /// Whether Kafka does not have it. Advertised to clients of ours only: others are not to stumble over it.
+    #[must_use]
+    pub const fn is_own(self) -> bool {
+        self as usize >= FIRST_OWN
+    }
+
     /// The number on the wire.
     #[must_use]
     pub const fn code(self) -> i16 {
@@ -53,8 +65,9 @@ impl ApiKey {
     /// The line of [`API_TABLE`] for this API.
     #[must_use]
     pub const fn info(self) -> ApiInfo {
-        // The keys have no gaps, which a test holds on to.
-        API_TABLE[self as usize]
+        // The keys have no gaps but the one before ours, which a test holds on to.
+        let at = self as usize;
+        if at < KAFKA_APIS { API_TABLE[at] } else { API_TABLE[at - FIRST_OWN + KAFKA_APIS] }
     }
 
     /// Kafka's name, without "Request".
@@ -173,6 +186,8 @@ api_keys! {
     DescribeShareGroupOffsets = 90 flexible 0,
     AlterShareGroupOffsets = 91 flexible 0,
     DeleteShareGroupOffsets = 92 flexible 0,
+    // Not Kafka's: far above its keys.
+    GroupReport = 20_000 flexible 0,
 }
 
 #[cfg(test)]
@@ -180,12 +195,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_have_no_gaps_so_the_table_is_indexed_by_them() {
+    fn keys_have_one_gap_so_the_table_is_indexed_by_them() {
         for (index, info) in API_TABLE.iter().enumerate() {
-            assert_eq!(info.key as usize, index);
-            assert_eq!(ApiKey::from_code(index as i16), Some(info.key));
+            let own = index.checked_sub(KAFKA_APIS).map(|at| FIRST_OWN + at);
+            let code = own.unwrap_or(index);
+            assert_eq!(info.key as usize, code);
+            assert_eq!(info.key.info(), *info);
+            assert_eq!(info.key.is_own(), own.is_some());
+            assert_eq!(ApiKey::from_code(code as i16), Some(info.key));
         }
         assert_eq!(ApiKey::from_code(-1), None);
-        assert_eq!(ApiKey::from_code(API_TABLE.len() as i16), None);
+        assert_eq!(ApiKey::from_code(KAFKA_APIS as i16), None);
     }
 }

@@ -13,6 +13,9 @@ use crate::connection::{Answer, Close};
 use crate::context::Request;
 use crate::versions::SERVED;
 
+/// Who is told of APIs that Kafka does not have.
+const OUR_CLIENT: &str = "rillway";
+
 pub(crate) async fn handle(request: Request, body: &Body<'_>) -> Result<Answer, Close> {
     // KIP-511: software names that could garble a metric's label are refused.
     let named = request.version < 3
@@ -23,11 +26,10 @@ pub(crate) async fn handle(request: Request, body: &Body<'_>) -> Result<Answer, 
             &Response { error_code: ErrorCode::InvalidRequest, ..Default::default() },
         );
     }
-    let api_keys = SERVED.iter().map(|s| ApiVersion {
-        api_key: s.api.code(),
-        min_version: s.min,
-        max_version: s.max,
-    });
+    let ours = body.client_software_name == OUR_CLIENT;
+    let shown = SERVED.iter().filter(|s| ours || !s.api.is_own());
+    let api_keys =
+        shown.map(|s| ApiVersion { api_key: s.api.code(), min_version: s.min, max_version: s.max });
     ready(&request, &Response { api_keys: api_keys.collect(), ..Default::default() })
 }
 

@@ -10,7 +10,9 @@
 
 use std::collections::BTreeSet;
 
-use rillway_shard::{NewTopic, PartitionId, Topic as KnownTopic, TopicError, TopicId, View};
+use rillway_shard::{
+    NewTopic, OFFSETS_TOPIC, PartitionId, Topic as KnownTopic, TopicError, TopicId, View,
+};
 use rillway_wire::api::metadata::{
     Broker, Partition, Request as Body, Response, Topic, TopicRequest,
 };
@@ -125,7 +127,12 @@ async fn find(request: &Request, wanted: Vec<Wanted>, create: bool) -> Vec<Found
                 replication_factor: -1,
                 ..Default::default()
             };
-            match shard.create_topic(new, false).await {
+            let created = if name == OFFSETS_TOPIC {
+                shard.create_offsets_topic().await
+            } else {
+                shard.create_topic(new, false).await.map(|_| ())
+            };
+            match created {
                 // Somebody else was faster: the view has it, or will in a moment.
                 Ok(_) => {}
                 Err(TopicError::Exists(_)) => code = ErrorCode::LeaderNotAvailable,
@@ -204,6 +211,7 @@ fn known<'a>(request: &Request, view: &View, topic: &'a KnownTopic) -> Topic<'a>
     Topic {
         name: Some(&topic.name),
         topic_id: Uuid(topic.id.0),
+        is_internal: topic.name == OFFSETS_TOPIC,
         partitions: (0..topic.partitions).map(partition).collect(),
         ..Default::default()
     }

@@ -4,17 +4,28 @@ pub(crate) mod alter_configs;
 pub(crate) mod api_versions;
 pub(crate) mod create_partitions;
 pub(crate) mod create_topics;
+pub(crate) mod delete_groups;
 pub(crate) mod delete_topics;
 pub(crate) mod describe_cluster;
 pub(crate) mod describe_configs;
+pub(crate) mod describe_groups;
 pub(crate) mod fetch;
 pub(crate) mod find_coordinator;
+pub(crate) mod group_report;
+pub(crate) mod heartbeat;
 pub(crate) mod incremental_alter_configs;
 pub(crate) mod init_producer_id;
+pub(crate) mod join_group;
+pub(crate) mod leave_group;
+pub(crate) mod list_groups;
 pub(crate) mod list_offsets;
 pub(crate) mod metadata;
+pub(crate) mod offset_commit;
+pub(crate) mod offset_delete;
+pub(crate) mod offset_fetch;
 pub(crate) mod offset_for_leader_epoch;
 pub(crate) mod produce;
+pub(crate) mod sync_group;
 
 mod assignments;
 mod resources;
@@ -33,6 +44,14 @@ const CLUSTER_OPERATIONS: i32 = 1 << 5 | 1 << 7 | 1 << 8 | 1 << 9 | 1 << 10 | 1 
 /// The same for a topic: read, write, create, delete, alter, describe, describe and alter configs.
 const TOPIC_OPERATIONS: i32 =
     1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 11;
+
+/// The same for a group: read, delete, describe, describe and alter configs.
+const GROUP_OPERATIONS: i32 = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11;
+
+/// Whether a group.instance.id may be one: as a topic's name (KIP-345).
+fn is_instance_id(id: &str) -> bool {
+    rillway_wire::TopicName::new(id).is_ok()
+}
 
 /// A response without records, as bytes to send.
 fn list<'a>(

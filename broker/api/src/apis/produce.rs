@@ -11,7 +11,7 @@
 //! Skipped: timeout_ms. One node waits for its own disk and for nobody else.
 
 use rillway_io::IoList;
-use rillway_shard::{PartitionError, Producing, View};
+use rillway_shard::{OFFSETS_TOPIC, PartitionError, Producing, View};
 use rillway_wire::api::produce::{
     Partition, PartitionResponse, Request as Body, Response, TopicResponse,
 };
@@ -83,6 +83,10 @@ async fn append(request: &Request, view: &View, topic: &str, partition: &Partiti
     let Some(id) = view.partition(topic, partition.index) else {
         return refused(&PartitionError::UnknownPartition);
     };
+    if topic == OFFSETS_TOPIC {
+        let why = format!("{topic} is written by groups that commit, and by nobody else");
+        return Outcome::Refused(ErrorCode::InvalidTopicException, why);
+    }
     let settings = view.settings(id.topic);
     let bytes = match partition.records {
         Records::Bytes(bytes) => bytes,

@@ -43,6 +43,9 @@ const PREEMPT_TIMER: Duration = Duration::from_millis(100);
 const YIELD: Duration = Duration::from_micros(1);
 /// Heartbeats a core may miss before it is interrupted.
 const MISSED_BEATS: u32 = 4;
+/// How much slower the heart of a core beats that has nothing to do. A beat makes three system calls, for glommio enters
+/// its rings one by one: at 5 ms an idle core took 1.5 % of a CPU.
+const IDLE_FACTOR: u32 = 8;
 
 /// How to start the executors of this process.
 #[derive(Clone, Debug)]
@@ -54,7 +57,7 @@ pub struct KernelOptions {
     pub preempt: Duration,
     /// Bytes of memory registered with the kernel, per executor. Three times that is pinned.
     pub io_memory: usize,
-    /// Period of the heartbeat timer, the longest an executor can stall. 5 ms.
+    /// Period of the heartbeat timer, the longest that an executor with work can stall. 5 ms.
     pub heartbeat: Duration,
 }
 
@@ -111,7 +114,7 @@ where
     let blocking = Blocking::start("blocking", BLOCKING_THREADS)?;
     let readers = Blocking::start("reader", READER_THREADS)?;
     let pulses: Vec<Arc<Pulse>> = (0..cores).map(|_| Arc::default()).collect();
-    watch::watch(&pulses, options.heartbeat * MISSED_BEATS)?;
+    watch::watch(&pulses, options.heartbeat, MISSED_BEATS)?;
     let began = Clock::now();
     let mut running = Vec::with_capacity(cores);
     for ((index, cpu), pulse) in options.cpus.iter().copied().enumerate().zip(pulses) {
@@ -137,7 +140,7 @@ where
                         Rc::new(Core::new(index, cores, began, preempt, (blocking, readers)));
                     let runtime = Runtime { backend: Backend::Kernel(Rc::clone(&core)) };
                     let task = core.spawn(Class::Data, async move { main(runtime).await });
-                    let result = beating(heartbeat, pulse, task).await;
+                    let result = beating(heartbeat, pulse, core, task).await;
                     result.expect("main is never cancelled, and its panic ends the process")
                 }))
             })
@@ -153,13 +156,26 @@ where
     Ok(Node { cores: running })
 }
 
-/// Polls `task` under a heartbeat, which keeps the executor from sleeping for longer than `period`.
-async fn beating<T>(period: Duration, pulse: Arc<Pulse>, mut task: Task<T>) -> Option<T> {
-    let mut timer = Timer::new(period);
+/// Polls `task` under a heartbeat, which keeps the executor from sleeping for longer than `period`, or, if no task has
+/// run since the last beat, for twice as long as before, up to `IDLE_FACTOR` periods.
+async fn beating<T>(
+    period: Duration,
+    pulse: Arc<Pulse>,
+    core: Rc<Core>,
+    mut task: Task<T>,
+) -> Option<T> {
+    let mut current = period;
+    let mut ran = core.polled.get();
+    let mut timer = Timer::new(current);
     poll_fn(|cx| {
         pulse.beat();
         while Pin::new(&mut timer).poll(cx).is_ready() {
-            timer = Timer::new(period);
+            let last = core.polled.get();
+            let idle = last == ran;
+            current = if idle { (current * 2).min(period * IDLE_FACTOR) } else { period };
+            ran = last;
+            pulse.expect(current);
+            timer = Timer::new(current);
         }
         Pin::new(&mut task).poll(cx)
     })

@@ -3,13 +3,14 @@
 //! glommio's executor can go to sleep with runnable tasks queued (kernel-notes, executor stalls). A heartbeat timer
 //! bounds that, unless the stall hits the round in which the heartbeat itself was to run, or the very first one,
 //! before there is a heartbeat: both were seen on a busy CPU. So this thread looks at every core's count of
-//! heartbeats and interrupts a core whose count stands still with a signal. The sleep ends with EINTR, which
+//! heartbeats and interrupts a core whose count stands still with a signal. A core that has nothing to do beats slower
+//! and slower and says so; the thread looks less often then. The sleep ends with EINTR, which
 //! glommio takes for a wake-up, and the next round runs. A core that is merely busy is interrupted as well, which
 //! harms nothing: no system call that a core makes gives up on EINTR.
 
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Once, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 
@@ -19,6 +20,8 @@ pub(super) struct Pulse {
     /// The thread to interrupt; 0 while there is none.
     thread: AtomicI32,
     beats: AtomicU64,
+    /// Nanoseconds until the next one is due; 0 before the first.
+    period: AtomicU64,
 }
 
 impl Pulse {
@@ -33,6 +36,38 @@ impl Pulse {
     pub(super) fn beat(&self) {
         self.beats.fetch_add(1, Ordering::Relaxed);
     }
+
+    /// The next beat comes within `period`.
+    pub(super) fn expect(&self, period: Duration) {
+        let nanos = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
+        self.period.store(nanos, Ordering::Relaxed);
+    }
+}
+
+/// A core as the watch has last seen it.
+struct Seen {
+    pulse: Weak<Pulse>,
+    beats: u64,
+    since: Instant,
+}
+
+impl Seen {
+    /// Interrupts the core if its heart stands still. How long it may, or `None` if it is gone.
+    fn look(&mut self, shortest: Duration, missed: u32) -> Option<Duration> {
+        let pulse = self.pulse.upgrade()?;
+        let period = Duration::from_nanos(pulse.period.load(Ordering::Relaxed)).max(shortest);
+        let patience = period.saturating_mul(missed);
+        let beats = pulse.beats.load(Ordering::Relaxed);
+        let thread = pulse.thread.load(Ordering::Acquire);
+        if beats != self.beats {
+            (self.beats, self.since) = (beats, Instant::now());
+        } else if thread != 0 && self.since.elapsed() >= patience {
+            tracing::debug!(thread, "no heartbeat for {patience:?}: interrupted");
+            interrupt(thread);
+            self.since = Instant::now();
+        }
+        Some(patience)
+    }
 }
 
 /// Ends the watch when dropped.
@@ -46,26 +81,24 @@ impl Drop for Watched {
     }
 }
 
-/// Starts the thread. It looks every `period`, several heartbeats long, and ends when all pulses are gone.
-pub(super) fn watch(pulses: &[Arc<Pulse>], period: Duration) -> Result<()> {
+/// Starts the thread. It looks once in `missed` heartbeats of the core that beats fastest, whose period is never below
+/// `shortest`, and ends when all pulses are gone.
+pub(super) fn watch(pulses: &[Arc<Pulse>], shortest: Duration, missed: u32) -> Result<()> {
     handle_signal();
-    let mut seen: Vec<(Weak<Pulse>, u64)> =
-        pulses.iter().map(|pulse| (Arc::downgrade(pulse), 0)).collect();
+    let began = Instant::now();
+    let seen = |pulse| Seen { pulse: Arc::downgrade(pulse), beats: 0, since: began };
+    let mut seen: Vec<Seen> = pulses.iter().map(seen).collect();
     let look = move || {
+        let mut wait = shortest * missed;
         while !seen.is_empty() {
-            std::thread::sleep(period);
-            seen.retain_mut(|(pulse, before)| {
-                let Some(pulse) = pulse.upgrade() else {
-                    return false;
-                };
-                let beats = pulse.beats.load(Ordering::Relaxed);
-                let thread = pulse.thread.load(Ordering::Acquire);
-                if beats == *before && thread != 0 {
-                    tracing::debug!(thread, "no heartbeat for {period:?}: interrupted");
-                    interrupt(thread);
+            std::thread::sleep(wait);
+            wait = Duration::MAX;
+            seen.retain_mut(|core| match core.look(shortest, missed) {
+                Some(patience) => {
+                    wait = wait.min(patience);
+                    true
                 }
-                *before = beats;
-                true
+                None => false,
             });
         }
     };

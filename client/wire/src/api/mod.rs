@@ -20,6 +20,7 @@ pub mod describe_log_dirs;
 pub mod describe_topic_partitions;
 pub mod fetch;
 pub mod find_coordinator;
+pub mod group_report;
 pub mod heartbeat;
 pub mod incremental_alter_configs;
 pub mod init_producer_id;

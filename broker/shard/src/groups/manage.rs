@@ -1,0 +1,144 @@
+//! What administrators ask of groups, and what time does to them: describe, list, delete, forget, expire.
+
+use rillway_group::{Described, GroupError, Listed, TopicPartition};
+
+use crate::error::CoordinatorError;
+use crate::shard::Shard;
+
+impl Shard {
+    /// DescribeGroups; `None`: there is no such group.
+    pub async fn describe_group(&self, group: &str) -> Result<Option<Described>, CoordinatorError> {
+        let name = group.to_owned();
+        let described = self.at_coordinator(group, |shard| async move {
+            Ok(shard.inner.groups.coordinator.borrow().describe(&name))
+        });
+        match described.await {
+            Err(CoordinatorError::NotCoordinator) => Ok(None),
+            described => described,
+        }
+    }
+
+    /// ListGroups: the groups of some cores.
+    pub async fn list_groups(
+        &self,
+        cores: impl Iterator<Item = usize>,
+    ) -> Result<Vec<Listed>, CoordinatorError> {
+        let mut all = Vec::new();
+        for core in cores {
+            let listed = self.on(core, |shard: Shard| async move {
+                shard.until_groups_are_loaded().await?;
+                Ok::<_, CoordinatorError>(shard.inner.groups.coordinator.borrow().list())
+            });
+            all.extend(listed.await.map_err(|_| CoordinatorError::Stopping)??);
+        }
+        Ok(all)
+    }
+
+    /// DeleteGroups: a group without members, and all that it has committed. Gone for good when it returns.
+    pub async fn delete_group(&self, group: &str) -> Result<(), CoordinatorError> {
+        let name = group.to_owned();
+        let deleted = self.at_coordinator(group, |shard| async move {
+            let offsets = shard.ask_groups(|groups, _, effects| groups.delete(&name, effects))?;
+            shard.forget(&name, offsets).await?;
+            shard.until_kept(&name).await;
+            Ok(())
+        });
+        match deleted.await {
+            Err(CoordinatorError::NotCoordinator) => {
+                Err(GroupError::NotFound(group.to_owned()).into())
+            }
+            deleted => deleted,
+        }
+    }
+
+    /// OffsetDelete: what a group has committed for partitions that its members do not read; one answer for each.
+    pub async fn delete_offsets(
+        &self,
+        group: &str,
+        partitions: Vec<TopicPartition>,
+    ) -> Result<Vec<Result<(), GroupError>>, CoordinatorError> {
+        let name = group.to_owned();
+        let deleted = self.at_coordinator(group, |shard| async move {
+            let checked: Vec<Result<(), GroupError>> = {
+                let groups = shard.inner.groups.coordinator.borrow();
+                if groups.describe(&name).is_none() {
+                    return Err(GroupError::NotFound(name).into());
+                }
+                let check = |at: &TopicPartition| groups.check_offset_delete(&name, &at.topic);
+                partitions.iter().map(check).collect()
+            };
+            let free = partitions.into_iter().zip(&checked).filter(|(_, checked)| checked.is_ok());
+            let free = free.map(|(at, _)| at).collect();
+            shard.forget(&name, free).await?;
+            Ok(checked)
+        });
+        match deleted.await {
+            Err(CoordinatorError::NotCoordinator) => {
+                Err(GroupError::NotFound(group.to_owned()).into())
+            }
+            deleted => deleted,
+        }
+    }
+
+    /// Removes offsets of a group that are there.
+    async fn forget(
+        &self,
+        group: &str,
+        partitions: Vec<TopicPartition>,
+    ) -> Result<(), CoordinatorError> {
+        let there = {
+            let groups = self.inner.groups.coordinator.borrow();
+            let there = |at: &TopicPartition| groups.offsets().get(group, at).is_some();
+            partitions.into_iter().filter(there).map(|at| (at, None)).collect::<Vec<_>>()
+        };
+        if there.is_empty() { Ok(()) } else { self.write_offsets(group, there).await }
+    }
+
+    /// Removes what was committed for a topic that is gone, on this core. It would not be served in any case: offsets
+    /// name their topic by its id too.
+    pub(crate) async fn forget_topic(&self, topic: &str) {
+        let stale = {
+            let groups = self.inner.groups.coordinator.borrow();
+            let of_topic = |group: &str| {
+                let offsets = groups.offsets().of_group(group);
+                let at = offsets.filter(|(at, _)| at.topic == topic).map(|(at, _)| at.clone());
+                let at = at.collect::<Vec<_>>();
+                (group.to_owned(), at)
+            };
+            let names = groups.offsets().groups();
+            names.into_iter().map(of_topic).filter(|(_, at)| !at.is_empty()).collect::<Vec<_>>()
+        };
+        for (group, partitions) in stale {
+            if let Err(e) = self.forget(&group, partitions).await {
+                tracing::warn!(group, topic, "offsets of a deleted topic stay: {e}");
+            }
+        }
+    }
+
+    /// Looks at the retention of offsets from time to time (KIP-211).
+    pub(super) async fn expire_offsets(self) {
+        loop {
+            self.runtime().sleep(self.inner.options.groups.retention_check_interval).await;
+            if self.inner.groups.loaded.get() {
+                self.expire_offsets_now().await;
+            }
+        }
+    }
+
+    async fn expire_offsets_now(&self) {
+        let expired = self.ask_groups(|groups, clock, effects| groups.expired(clock, effects));
+        let count = expired.len();
+        let mut by_group = std::collections::BTreeMap::<String, Vec<TopicPartition>>::new();
+        for (group, at) in expired {
+            by_group.entry(group).or_default().push(at);
+        }
+        for (group, partitions) in by_group {
+            if let Err(e) = self.forget(&group, partitions).await {
+                tracing::warn!(group, "expired offsets stay: {e}");
+            }
+        }
+        if count > 0 {
+            tracing::info!(core = self.core(), offsets = count, "expired offsets are removed");
+        }
+    }
+}
