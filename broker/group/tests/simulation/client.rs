@@ -35,6 +35,8 @@ pub(crate) enum State {
     Joining(u64),
     Syncing(u64),
     In,
+    /// Has joined and never asks for its assignment, but its heartbeats go on.
+    Hung,
 }
 
 pub(crate) struct Client {
@@ -53,7 +55,11 @@ pub(crate) struct Client {
     pub(crate) topics: u8,
     /// What the group was told of it.
     subscribed: u8,
+    /// Accidents are over.
+    pub(crate) calm: bool,
     id_required: bool,
+    hangs: bool,
+    patience: u64,
     leads: bool,
     assigned: u32,
     next_beat: u64,
@@ -74,6 +80,9 @@ impl Client {
             topics: 0,
             subscribed: 0,
             id_required: random.percent(70),
+            calm: false,
+            hangs: false,
+            patience: 0,
             leads: false,
             assigned: 0,
             next_beat: 0,
@@ -126,17 +135,18 @@ impl Client {
             State::In if random.percent(20) => {
                 Some(Request::Commit(Commit { group: GROUP.to_owned(), fence: self.fence() }))
             }
-            State::In if now >= self.next_beat => {
+            State::In | State::Hung if now >= self.next_beat => {
                 self.next_beat = now + 3_000;
                 Some(Request::Beat(Heartbeat { group: GROUP.to_owned(), fence: self.fence() }))
             }
-            State::Out(_) | State::Joining(_) | State::Syncing(_) | State::In => None,
+            State::Out(_) | State::Joining(_) | State::Syncing(_) | State::In | State::Hung => None,
         }
     }
 
     fn join(&mut self, now: u64, new_member: String, random: &mut Random) -> Request {
-        let patience = if random.percent(20) { 3_000 } else { 40_000 };
-        self.state = State::Joining(now + patience);
+        self.patience = if random.percent(20) { 3_000 } else { 40_000 };
+        self.hangs = !self.calm && random.percent(2);
+        self.state = State::Joining(now + self.patience);
         self.subscribed = self.topics;
         let names: &[&str] = if self.index.is_multiple_of(2) { &["a", "b"] } else { &["b", "a"] };
         let protocols = names
@@ -175,7 +185,11 @@ impl Client {
     ) -> Option<Request> {
         match (answer, self.state) {
             (Answer::Join(Ok(joined)), State::Joining(_)) => {
-                return Some(self.sync(now, partitions, joined));
+                let request = self.sync(now, partitions, joined);
+                if !self.hangs {
+                    return Some(request);
+                }
+                self.state = State::Hung;
             }
             (Answer::Sync(Ok(synced)), State::Syncing(_)) => {
                 let (generation, owned) = parse(&synced.assignment);
@@ -186,7 +200,7 @@ impl Client {
             }
             (Answer::Join(Err(error)), State::Joining(_))
             | (Answer::Sync(Err(error)), State::Syncing(_))
-            | (Answer::Life(Err(error)), State::In) => self.failed(now, error),
+            | (Answer::Life(Err(error)), State::In | State::Hung) => self.failed(now, error),
             // Too late, or nothing to say.
             (Answer::Join(_) | Answer::Sync(_) | Answer::Life(_), _) => {}
         }
@@ -196,7 +210,7 @@ impl Client {
     fn sync(&mut self, now: u64, partitions: u32, joined: Joined) -> Request {
         self.id.clone_from(&joined.member);
         self.generation = joined.generation;
-        self.state = State::Syncing(now + 30_000);
+        self.state = State::Syncing(now + self.patience);
         self.leads = joined.leader == joined.member;
         let mut assignments = Vec::new();
         if self.leads {

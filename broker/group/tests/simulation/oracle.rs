@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rillway_group::{Joined, Synced};
+use rillway_group::{Described, Joined, Synced};
 
 #[derive(Default)]
 pub(crate) struct Oracle {
-    /// Which consumer a member id was made for.
-    clients: BTreeMap<String, usize>,
+    /// The place that a member id stands for: its instance if it is static, else itself.
+    places: BTreeMap<String, String>,
     /// The highest generation that anybody was told.
     newest: i32,
     told: BTreeSet<(String, i32)>,
@@ -19,7 +19,9 @@ pub(crate) struct Oracle {
     /// Whom the leader of a generation was told, and generations in which a place was taken since.
     lists: BTreeMap<i32, (String, Vec<String>)>,
     changed: BTreeSet<i32>,
-    owners: BTreeMap<(i32, u32), usize>,
+    owners: BTreeMap<(i32, u32), String>,
+    /// The newest generation of which anybody was told an assignment, and those assignments, by place.
+    assigned: (i32, BTreeMap<String, Vec<u8>>),
 }
 
 /// An assignment: the generation it was made for, and partitions.
@@ -40,10 +42,6 @@ impl Oracle {
         self.newest
     }
 
-    pub(crate) fn made(&mut self, id: &str, client: usize) {
-        self.clients.insert(id.to_owned(), client);
-    }
-
     pub(crate) fn joined(&mut self, joined: &Joined, instance: Option<&str>) {
         let Joined { generation, member, leader, members, .. } = joined;
         let (newest, generation) = (self.newest, *generation);
@@ -51,6 +49,8 @@ impl Oracle {
         self.newest = generation;
         assert!(!self.is_gone(member), "{member} is gone and was let in");
         self.told.insert((member.clone(), generation));
+        let place = instance.unwrap_or(member).to_owned();
+        self.places.insert(member.clone(), place);
         if let Some(instance) = instance
             && let Some(old) = self.holders.insert(instance.to_owned(), member.clone())
             && old != *member
@@ -78,10 +78,15 @@ impl Oracle {
         let (made_for, partitions) = parse(&synced.assignment);
         assert_eq!(made_for, generation, "{member} got an assignment of another generation");
         assert!(!self.is_gone(member), "{member} is gone and got an assignment");
-        let client = self.clients[member];
+        let place = self.places[member].clone();
+        assert!(generation >= self.assigned.0, "{member} got an assignment of the past");
+        if generation > self.assigned.0 {
+            self.assigned = (generation, BTreeMap::new());
+        }
+        self.assigned.1.insert(place.clone(), synced.assignment.clone());
         for partition in partitions {
-            let owner = *self.owners.entry((generation, partition)).or_insert(client);
-            assert_eq!(owner, client, "partition {partition} in generation {generation}");
+            let owner = self.owners.entry((generation, partition)).or_insert(place.clone());
+            assert_eq!(*owner, place, "partition {partition} in generation {generation}");
         }
     }
 
@@ -97,8 +102,18 @@ impl Oracle {
         self.left.insert(member.to_owned());
     }
 
-    pub(crate) fn restarted(&mut self) {
+    /// What a coordinator restarts with must not fall behind what anybody was told.
+    pub(crate) fn restarted(&mut self, group: Option<&Described>) {
         self.left.clear();
+        let generation = group.map_or(0, |group| group.generation);
+        assert!(generation >= self.newest, "generation {generation} goes back");
+        let Some(group) = group.filter(|group| group.generation == self.assigned.0) else { return };
+        for (place, told) in &self.assigned.1 {
+            let mut members = group.members.iter();
+            let member = members.find(|m| m.instance.as_ref().unwrap_or(&m.member) == place);
+            let kept = member.map(|member| &member.assignment);
+            assert_eq!(kept, Some(told), "{place} has lost its assignment");
+        }
     }
 
     fn is_gone(&self, member: &str) -> bool {
