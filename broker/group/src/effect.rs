@@ -44,5 +44,9 @@ pub enum Effect {
     Synced(Ticket, Result<Synced, GroupError>),
     /// Keep the state of a group (`None`: it is gone), then report [`crate::Coordinator::persisted`] with the same
     /// revision. Revisions of a group are kept in their order; an older one may be skipped when a newer one is there.
-    Persist { group: String, revision: u64, state: Option<Vec<u8>> },
+    Persist {
+        group: String,
+        revision: u64,
+        state: Option<Vec<u8>>,
+    },
 }

@@ -24,7 +24,7 @@ pub use effect::{Effect, Joined, JoinedMember, Synced, Ticket};
 pub use error::GroupError;
 pub use event::{Commit, Fence, Heartbeat, Join, Leave, Leaving, Protocol, Sync};
 pub use group::{Described, DescribedMember, Listed, Phase};
-pub use history::{Cause, Transition};
+pub use history::{Cause, Transition, Who};
 pub use offsets::{Committed, Offsets, TopicPartition};
 pub use options::Options;
 pub use subscription::subscribed_topics;

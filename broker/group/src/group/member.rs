@@ -1,0 +1,106 @@
+//! One member of a group, and ids that were given out to members to be.
+
+use crate::effect::Ticket;
+use crate::event::{Join, Protocol};
+use crate::history::Who;
+
+/// The answer of a join that is held until the join phase ends.
+#[derive(Debug)]
+pub(super) struct JoinWait {
+    pub(super) ticket: Ticket,
+    /// The client understands "no need to assign" (KIP-814).
+    pub(super) skip_assignment: bool,
+}
+
+/// An id that was given out by MEMBER_ID_REQUIRED and has not come back yet. No member.
+#[derive(Debug)]
+pub(super) struct PendingId {
+    pub(super) id: String,
+    pub(super) expires_ms: u64,
+}
+
+/// A member. Times are on the monotonic clock.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) instance: Option<String>,
+    pub(super) client_id: String,
+    pub(super) client_host: String,
+    pub(super) session_timeout_ms: i32,
+    pub(super) rebalance_timeout_ms: i32,
+    /// By preference; never empty.
+    pub(super) protocols: Vec<Protocol>,
+    pub(super) assignment: Vec<u8>,
+    pub(super) join: Option<JoinWait>,
+    pub(super) sync: Option<Ticket>,
+    /// Has been told the generation and has not asked for its assignment.
+    pub(super) sync_due: bool,
+    /// Its first join is not answered yet: it is given up after a fixed time even though it waits for us.
+    pub(super) is_new: bool,
+    /// The client has been told its member id, so that it can come back.
+    pub(super) id_known: bool,
+    /// From the kept state, which has only the chosen one of its protocols.
+    pub(super) restored: bool,
+    pub(super) heard_ms: u64,
+    pub(super) expires_ms: u64,
+    pub(super) arrival: u64,
+}
+
+impl Member {
+    pub(super) fn rebalance_ms(&self) -> u64 {
+        u64::try_from(self.rebalance_timeout_ms).unwrap_or(0)
+    }
+
+    fn session_ms(&self) -> u64 {
+        u64::try_from(self.session_timeout_ms).unwrap_or(0)
+    }
+
+    /// A sign of life: the session begins anew.
+    pub(super) fn touch(&mut self, now: u64) {
+        self.heard_ms = now;
+        if !self.is_new {
+            self.renew(now);
+        }
+    }
+
+    /// The session begins anew because it was us who kept the member waiting.
+    pub(super) fn renew(&mut self, now: u64) {
+        self.expires_ms = now.saturating_add(self.session_ms());
+    }
+
+    /// When the session ends if nothing is heard. A member that waits for our answer has none, unless it is new.
+    pub(super) fn deadline(&self) -> Option<u64> {
+        let waits = self.join.is_some() || self.sync.is_some();
+        (self.is_new || !waits).then_some(self.expires_ms)
+    }
+
+    /// What it says to an assignor; `None` if it cannot do it.
+    pub(super) fn metadata(&self, protocol: &str) -> Option<&[u8]> {
+        let found = self.protocols.iter().find(|candidate| candidate.name == protocol);
+        found.map(|found| found.metadata.as_slice())
+    }
+
+    pub(super) fn supports(&self, protocol: &str) -> bool {
+        self.metadata(protocol).is_some()
+    }
+
+    /// Whether a join says what the member has said before. After a restart only the chosen protocol is there to compare.
+    pub(super) fn says_the_same(&self, protocols: &[Protocol]) -> bool {
+        if self.restored {
+            self.protocols.iter().all(|kept| protocols.contains(kept))
+        } else {
+            self.protocols == protocols
+        }
+    }
+
+    /// Takes over what a join says.
+    pub(super) fn update(&mut self, join: &Join) {
+        self.protocols.clone_from(&join.protocols);
+        self.restored = false;
+        self.session_timeout_ms = join.session_timeout_ms;
+        self.rebalance_timeout_ms = join.rebalance_timeout_ms.max(0);
+    }
+
+    pub(super) fn who(&self, id: &str) -> Who {
+        Who::new(id, &self.client_id, &self.client_host)
+    }
+}
