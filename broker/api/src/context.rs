@@ -12,6 +12,7 @@ use crate::advertise::Nodes;
 use crate::broker_configs::BrokerConfigs;
 use crate::buffers::Buffers;
 use crate::connection::Life;
+use crate::fetch_sessions::FetchSessions;
 
 /// How long a stop waits for clients to take the answers to what was accepted.
 const ANSWERS_WITHIN: std::time::Duration = std::time::Duration::from_secs(3);
@@ -25,6 +26,8 @@ pub struct Limits {
     pub request_memory: usize,
     /// Kafka: fetch.max.bytes.
     pub fetch_bytes_max: usize,
+    /// Of each core. Kafka: max.incremental.fetch.session.cache.slots.
+    pub fetch_sessions_max: usize,
     /// Requests of one connection that wait for their answers.
     pub in_flight_max: usize,
     /// Connections of the node. Kafka: max.connections.
@@ -45,6 +48,7 @@ impl Default for Limits {
             request_bytes_max: 100 << 20,
             request_memory: 256 << 20,
             fetch_bytes_max: 55 << 20,
+            fetch_sessions_max: 1000,
             in_flight_max: 128,
             connections_max: 100_000,
             connections_per_ip_max: usize::MAX,
@@ -71,6 +75,7 @@ pub(crate) struct Inner {
     pub request_memory: Semaphore,
     /// For large requests.
     pub buffers: Buffers,
+    pub sessions: RefCell<FetchSessions>,
     pub connections: Cell<usize>,
     /// For the idle watch.
     pub lives: RefCell<Vec<Weak<Life>>>,
@@ -90,6 +95,7 @@ impl Context {
         admission: Admission,
         limits: Limits,
     ) -> Context {
+        let sessions = FetchSessions::new(limits.fetch_sessions_max, shard.core(), shard.cores());
         Context {
             inner: Rc::new(Inner {
                 shard,
@@ -99,6 +105,7 @@ impl Context {
                 request_memory: Semaphore::new(limits.request_memory.max(limits.request_bytes_max)),
                 limits,
                 buffers: Buffers::default(),
+                sessions: RefCell::new(sessions),
                 connections: Cell::new(0),
                 lives: RefCell::new(Vec::new()),
                 gate: Gate::new(),

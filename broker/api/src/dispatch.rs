@@ -56,6 +56,10 @@ pub(crate) async fn dispatch(request: Request, key: i16, content: &[u8]) -> Resu
         ApiKey::IncrementalAlterConfigs => handle!(incremental_alter_configs),
         ApiKey::DescribeCluster => handle!(describe_cluster),
         ApiKey::GroupReport => handle!(group_report),
+        ApiKey::DeleteRecords => handle!(delete_records),
+        ApiKey::DescribeTopicPartitions => handle!(describe_topic_partitions),
+        ApiKey::DescribeLogDirs => handle!(describe_log_dirs),
+        ApiKey::ListConfigResources => handle!(list_config_resources),
         other => Err(Close(format!("{other} is in the table of served APIs and has no handler"))),
     }
 }

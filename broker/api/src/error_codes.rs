@@ -14,6 +14,7 @@ pub(crate) fn partition(e: &PartitionError) -> ErrorCode {
         PartitionError::MessageTooLarge { .. } => ErrorCode::MessageTooLarge,
         PartitionError::OutOfOrderSequence { .. } => ErrorCode::OutOfOrderSequenceNumber,
         PartitionError::ProducerFenced { .. } => ErrorCode::InvalidProducerEpoch,
+        PartitionError::NotDeletable => ErrorCode::PolicyViolation,
         // Retriable: the client keeps its records until there is room.
         PartitionError::DiskFull(_) => ErrorCode::KafkaStorageError,
         PartitionError::Refused(_) => ErrorCode::KafkaStorageError,

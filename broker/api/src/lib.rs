@@ -14,6 +14,7 @@ mod connection;
 mod context;
 mod dispatch;
 mod error_codes;
+mod fetch_sessions;
 mod frames;
 mod listener;
 mod versions;

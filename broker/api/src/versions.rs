@@ -20,10 +20,10 @@ const fn served(api: ApiKey, min: i16, max: i16) -> Served {
 
 /// The table.
 pub const SERVED: &[Served] = &[
-    Served { api: ApiKey::Produce, min: 0, max: 9, answered_from: 3 },
-    served(ApiKey::Fetch, 4, 12),
-    served(ApiKey::ListOffsets, 1, 7),
-    served(ApiKey::Metadata, 0, 12),
+    Served { api: ApiKey::Produce, min: 0, max: 12, answered_from: 3 },
+    served(ApiKey::Fetch, 4, 17),
+    served(ApiKey::ListOffsets, 1, 10),
+    served(ApiKey::Metadata, 0, 13),
     served(ApiKey::OffsetCommit, 2, 10),
     served(ApiKey::OffsetFetch, 1, 10),
     served(ApiKey::FindCoordinator, 0, 6),
@@ -46,6 +46,10 @@ pub const SERVED: &[Served] = &[
     served(ApiKey::IncrementalAlterConfigs, 0, 1),
     served(ApiKey::DescribeCluster, 0, 1),
     served(ApiKey::GroupReport, 0, 0),
+    served(ApiKey::DeleteRecords, 0, 2),
+    served(ApiKey::DescribeTopicPartitions, 0, 0),
+    served(ApiKey::DescribeLogDirs, 1, 4),
+    served(ApiKey::ListConfigResources, 0, 1),
 ];
 
 /// The row of an API, if a version of it is advertised.

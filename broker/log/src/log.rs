@@ -39,6 +39,8 @@ pub struct LogConfig {
     pub max_message_bytes: usize,
     /// file.delete.delay.ms; `None`: the store's.
     pub file_delete_delay_ms: Option<i64>,
+    /// cleanup.policy has `delete`: retention takes old segments.
+    pub delete: bool,
 }
 
 impl Default for LogConfig {
@@ -50,6 +52,7 @@ impl Default for LogConfig {
             segment_ms: 604_800_000,
             max_message_bytes: 1_048_588,
             file_delete_delay_ms: None,
+            delete: true,
         }
     }
 }
@@ -119,6 +122,9 @@ pub struct Log {
     pub(crate) files_turn: Semaphore,
     /// Opening a segment's file.
     pub(crate) opening: Semaphore,
+    /// What takes sealed segments out of the table: LOG_START. Each is checked against flushed state, so the one before
+    /// it must be flushed.
+    pub(crate) table_turn: Semaphore,
 }
 
 impl Log {
@@ -154,6 +160,7 @@ impl Log {
             gone: RefCell::new(Vec::new()),
             files_turn: Semaphore::new(1),
             opening: Semaphore::new(1),
+            table_turn: Semaphore::new(1),
             state: RefCell::new(State {
                 flushed,
                 assigned,

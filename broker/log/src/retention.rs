@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use crate::entry::Entry;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::journal::{Effect, Room};
 use crate::log::{Log, LogConfig};
 use crate::state::{Change, PartitionState, SegmentState, SegmentStatus};
@@ -50,6 +50,26 @@ impl Inner {
 }
 
 impl Log {
+    /// Gives up every record before `offset` and nothing else (DeleteRecords); durable when it returns. The bytes go with
+    /// whole sealed segments. A lower offset than the log start is no change.
+    ///
+    /// # Errors
+    /// [`Error::OffsetOutOfRange`] for an offset below 0 or beyond what is flushed.
+    pub async fn trim(self: &Rc<Self>, offset: i64) -> Result<()> {
+        self.check_refused()?;
+        let (start, end) = (self.log_start(), self.flushed_end());
+        if !(0..=end).contains(&offset) {
+            return Err(Error::OffsetOutOfRange { offset, start, end });
+        }
+        self.move_log_start(offset).await
+    }
+
+    /// Whether a sealed segment lies before the log start: it was not sealed yet when the start moved behind it.
+    fn has_passed(&self) -> bool {
+        let state = self.state();
+        state.flushed.segments.first().is_some_and(|s| is_passed(s, state.flushed.log_start))
+    }
+
     /// Gives up what lies before `offset`, segment by segment: the active one is rolled, and what is sealed by now goes.
     pub async fn drop_before(self: &Rc<Self>, offset: i64) -> Result<()> {
         self.roll().await?;
@@ -67,9 +87,11 @@ impl Log {
     /// Moves the log start up; durable when it returns. Lower values are no change.
     pub(crate) async fn move_log_start(self: &Rc<Self>, offset: i64) -> Result<()> {
         let store = self.store()?;
+        let _table = self.table_turn.acquire(1).await;
         let entry = Entry::LogStart { partition: self.reference(), offset };
         store.reserve(Room::entry(entry.encoded_len())).await?;
-        if self.is_deleted() || offset <= self.log_start() {
+        let start = self.log_start();
+        if self.is_deleted() || offset < start || (offset == start && !self.has_passed()) {
             return Ok(());
         }
         store
@@ -79,7 +101,14 @@ impl Log {
     }
 }
 
+fn is_passed(s: &SegmentState, log_start: i64) -> bool {
+    s.status == SegmentStatus::Sealed && s.end <= log_start
+}
+
 fn due(p: &PartitionState, config: &LogConfig, now_ms: i64) -> Due {
+    if p.segments.first().is_some_and(|s| is_passed(s, p.log_start)) {
+        return Due::Delete(p.log_start);
+    }
     let expired = |s: &SegmentState| {
         config.retention_ms >= 0
             && s.length > 0
@@ -165,6 +194,15 @@ mod tests {
         let p = partition(&[(100, -1)]);
         assert_eq!(due(&p, &config(600, -1), 1_000), Due::Nothing);
         assert_eq!(due(&p, &config(400, -1), 1_000), Due::Delete(10));
+    }
+
+    #[test]
+    fn a_segment_that_was_sealed_behind_the_log_start_goes_whatever_the_settings() {
+        let mut p = partition(&[(100, 900), (100, 900)]);
+        p.log_start = 9;
+        assert_eq!(due(&p, &config(-1, -1), 1_000), Due::Nothing, "its last record is there");
+        p.log_start = 13;
+        assert_eq!(due(&p, &config(-1, -1), 1_000), Due::Delete(13));
     }
 
     #[test]

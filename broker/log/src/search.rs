@@ -1,5 +1,6 @@
 //! Looking offsets up by time (ListOffsets). Reads inside one batch, with bounded decompression.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use rillway_wire::batch::{BatchError, BatchView, TimestampType, decompress, records};
@@ -48,24 +49,61 @@ impl Log {
     /// The record with the largest timestamp, the lowest offset among equals (ListOffsets -3).
     pub async fn offset_of_max_timestamp(self: &Rc<Self>) -> Result<Option<Found>> {
         self.check_refused()?;
-        let (segments, start) = self.candidates(|s| s.max_timestamp >= 0);
-        let Some(largest) = segments.iter().map(|s| s.max_timestamp).max() else {
+        let (segments, start) = self.candidates(|_| true);
+        let (mut largest, mut at) = (i64::MIN, None);
+        for segment in segments {
+            // Where no record has a time, the first is as good as any.
+            let timeless = segment.max_timestamp < 0;
+            let (newest, offset) = if timeless {
+                (segment.max_timestamp, start.max(segment.base))
+            } else if segment.max_timestamp_offset >= start {
+                (segment.max_timestamp, segment.max_timestamp_offset)
+            } else {
+                // Its newest record lies before the log start, or in the batch that the log start is in.
+                (self.largest_from(&segment, start).await?, start)
+            };
+            if newest > largest {
+                (largest, at) = (newest, Some((segment, offset)));
+            }
+        }
+        let Some((segment, offset)) = at else {
             return Ok(None);
         };
-        let Some(segment) = segments.into_iter().find(|s| s.max_timestamp == largest) else {
-            return Ok(None);
-        };
-        let offset = segment.max_timestamp_offset.max(start);
         let mut walker = self.walker(segment, READ_BYTES_MAX)?;
         let from = self.index_floor(&walker.segment, offset).await?;
         let mut position = from;
         while let Some(batch) = walker.at(position).await? {
-            if batch.next_offset > offset {
-                return inside(&mut walker, &batch, |o, t| o >= start && t >= largest).await;
+            if batch.next_offset > offset && batch.max_timestamp >= largest {
+                let found = inside(&mut walker, &batch, |o, t| o >= start && t >= largest).await?;
+                if found.is_some() {
+                    return Ok(found);
+                }
             }
             position += batch.len;
         }
         Ok(None)
+    }
+
+    /// The largest timestamp of a segment's records from an offset on, which lies inside; -1 if they have none.
+    async fn largest_from(self: &Rc<Self>, segment: &SegmentState, start: i64) -> Result<i64> {
+        let mut position = self.index_floor(segment, start).await?;
+        let mut walker = self.walker(segment.clone(), 64 << 10)?;
+        let largest = Cell::new(-1);
+        while let Some(batch) = walker.at(position).await? {
+            if batch.base_offset >= start {
+                largest.set(largest.get().max(batch.max_timestamp));
+            } else if batch.next_offset > start {
+                let look = |offset, timestamp| {
+                    if offset >= start {
+                        largest.set(largest.get().max(timestamp));
+                    }
+                    false
+                };
+                inside(&mut walker, &batch, look).await?;
+            }
+            position += batch.len;
+        }
+        Ok(largest.get())
     }
 
     fn candidates(&self, wanted: impl Fn(&SegmentState) -> bool) -> (Vec<SegmentState>, i64) {

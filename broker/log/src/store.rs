@@ -271,6 +271,11 @@ impl Store {
         self.inner.reference.storage
     }
 
+    /// The data directory.
+    pub fn dir(&self) -> &std::path::Path {
+        &self.inner.reference.dir
+    }
+
     /// All partitions of this store, by identity.
     pub fn logs(&self) -> Vec<Rc<Log>> {
         self.inner.logs.borrow().values().cloned().collect()

@@ -19,6 +19,8 @@ pub enum PartitionError {
     ProducerFenced { got: i16, current: i16 },
     #[error("no room: {0}")]
     DiskFull(String),
+    #[error("records of a topic without cleanup.policy=delete are not deleted by offset")]
+    NotDeletable,
     #[error("{0}")]
     Refused(String),
     #[error("the broker is stopping")]
@@ -154,6 +156,7 @@ impl From<PartitionError> for TopicError {
             | PartitionError::MessageTooLarge { .. }
             | PartitionError::OutOfOrderSequence { .. }
             | PartitionError::ProducerFenced { .. }
+            | PartitionError::NotDeletable
             | PartitionError::Refused(_)
             | PartitionError::Stopping => TopicError::Failed(e.to_string()),
         }

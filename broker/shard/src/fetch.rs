@@ -199,7 +199,7 @@ impl Shard {
     ) -> Result<(Rc<Log>, usize), Box<FetchedPartition>> {
         let failed = |e| Box::new(FetchedPartition::failed(e));
         let log = self.own(p.id).map_err(failed)?;
-        check_epoch(&log, p.leader_epoch).map_err(failed)?;
+        check_epoch(&log, Some(p.leader_epoch).filter(|e| *e >= 0)).map_err(failed)?;
         let max = p.max_bytes.min(left.bytes);
         if max == 0 && !left.first {
             return Err(Box::new(FetchedPartition::empty(&log)));
@@ -278,8 +278,8 @@ impl Shard {
         }
     }
 
-    /// Waits on the owner until something at or beyond `offset` is flushed, or `wait` is over.
-    async fn wait_for_more(&self, id: PartitionId, offset: i64, wait: Duration) {
+    /// Waits on the owner until something beyond `seen` is flushed, the log starts behind `offset`, or `wait` is over.
+    async fn wait_for_more(&self, id: PartitionId, offset: i64, seen: i64, wait: Duration) {
         let Ok(log) = self.own(id) else { return };
         let deadline = self.inner.rt.now() + wait;
         let wake = Rc::new(Notify::new());
@@ -289,7 +289,8 @@ impl Shard {
             let stop = self.inner.stop_waits.notified();
             let now = self.inner.rt.now();
             let over = now >= deadline || self.inner.stopping.get();
-            if log.flushed_end() > offset || over || self.own(id).is_err() {
+            let moved = log.flushed_end() > seen || log.log_start() > offset;
+            if moved || over || self.own(id).is_err() {
                 return;
             }
             self.inner.rt.timeout(deadline - now, either(woken, stop)).await;
@@ -311,11 +312,13 @@ impl Shard {
             if core == self.core() || waiting[n].replace(true) {
                 continue;
             }
-            let (id, offset, shard) = (p.id, p.offset.max(*seen), self.clone());
+            let (id, offset, shard) = (p.id, p.offset, self.clone());
+            let seen = offset.max(*seen);
             let (wake, waiting) = (Rc::downgrade(wake), Rc::clone(waiting));
             let task = self.inner.rt.spawn(Class::Data, async move {
-                let there =
-                    move |there: Shard| async move { there.wait_for_more(id, offset, wait).await };
+                let there = move |there: Shard| async move {
+                    there.wait_for_more(id, offset, seen, wait).await;
+                };
                 shard.inner.mesh.call(core, there).await;
                 waiting[n].set(false);
                 if let Some(wake) = wake.upgrade() {

@@ -14,7 +14,9 @@ mod mesh;
 mod shard;
 mod start;
 
+mod delete_records;
 mod fetch;
+mod log_dirs;
 mod offsets;
 mod partition;
 mod produce;
@@ -36,6 +38,7 @@ pub use groups::{
     CommittedOffset, GroupReport, GroupSettings, OFFSETS_TOPIC, OffsetToCommit, PartitionLag,
 };
 pub use grow::Growth;
+pub use log_dirs::{PartitionSize, Volume};
 pub use mesh::{Mesh, Port, mesh};
 pub use offsets::{OffsetAnswer, OffsetQuery};
 pub use produce::{Produced, Producing};
@@ -45,4 +48,4 @@ pub use rillway_meta::{Image, Topic, TopicState};
 pub use shard::{Shard, ShardOptions};
 pub use start::{Start, start};
 pub use topics::{CreatedTopic, NewTopic};
-pub use view::{Owner, View};
+pub use view::{Owner, View, partition_of};

@@ -3,7 +3,7 @@
 use rillway_log::PartitionId;
 
 use crate::error::PartitionError;
-use crate::partition::check_epoch;
+use crate::partition::{check_epoch, given_epoch};
 use crate::shard::Shard;
 
 /// What is asked of a partition.
@@ -15,6 +15,8 @@ pub enum OffsetQuery {
     Latest,
     /// -3: the record with the largest timestamp.
     MaxTimestamp,
+    /// -5: there is none, since nothing is tiered.
+    LatestTiered,
     /// The first record at or after a time.
     AtTime(i64),
 }
@@ -50,12 +52,13 @@ impl Shard {
         leader_epoch: i32,
     ) -> Result<OffsetAnswer, PartitionError> {
         let log = self.own(id)?;
-        check_epoch(&log, leader_epoch)?;
+        check_epoch(&log, given_epoch(leader_epoch))?;
         let epoch = log.leader_epoch();
         let at = |offset| OffsetAnswer { offset, timestamp: -1, leader_epoch: epoch };
         let found = match query {
             OffsetQuery::Earliest => return Ok(at(log.log_start())),
             OffsetQuery::Latest => return Ok(at(log.flushed_end())),
+            OffsetQuery::LatestTiered => None,
             OffsetQuery::MaxTimestamp => log.offset_of_max_timestamp().await?,
             OffsetQuery::AtTime(timestamp) => log.offset_for_timestamp(timestamp).await?,
         };
@@ -94,7 +97,7 @@ impl Shard {
         asked: i32,
     ) -> Result<(i32, i64), PartitionError> {
         let log = self.own(id)?;
-        check_epoch(&log, current)?;
+        check_epoch(&log, given_epoch(current))?;
         Ok(log.epoch_end(asked))
     }
 }

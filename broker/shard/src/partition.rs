@@ -19,10 +19,16 @@ impl Shard {
     }
 }
 
-/// A request's leader epoch against the log's (KIP-320); negative: not given.
-pub(crate) fn check_epoch(log: &Log, got: i32) -> Result<(), PartitionError> {
+/// What a request says of the leader epoch, where only -1 says nothing.
+pub(crate) fn given_epoch(got: i32) -> Option<i32> {
+    Some(got).filter(|got| *got != -1)
+}
+
+/// A request's leader epoch against the log's (KIP-320).
+pub(crate) fn check_epoch(log: &Log, got: Option<i32>) -> Result<(), PartitionError> {
     let current = log.leader_epoch();
-    if got < 0 || got == current {
+    let Some(got) = got else { return Ok(()) };
+    if got == current {
         Ok(())
     } else if got < current {
         Err(PartitionError::FencedLeaderEpoch { got, current })

@@ -22,6 +22,8 @@ pub struct View {
     pub image: Arc<Image>,
     owners: BTreeMap<TopicId, Vec<Option<Owner>>>,
     settings: BTreeMap<TopicId, TopicSettings>,
+    /// The topics that clients may see: requests name them by id from Fetch 13 on, thousands of times a second.
+    by_id: BTreeMap<TopicId, Arc<Topic>>,
 }
 
 impl View {
@@ -30,7 +32,8 @@ impl View {
         owners: BTreeMap<TopicId, Vec<Option<Owner>>>,
         settings: BTreeMap<TopicId, TopicSettings>,
     ) -> View {
-        View { image, owners, settings }
+        let by_id = image.created().map(|topic| (topic.id, Arc::clone(topic))).collect();
+        View { image, owners, settings, by_id }
     }
 
     /// Effective settings of a topic; the built-in ones if there is none.
@@ -43,6 +46,11 @@ impl View {
         self.image.topic(name)
     }
 
+    /// As [`View::topic`], by id.
+    pub fn topic_by_id(&self, id: TopicId) -> Option<&Arc<Topic>> {
+        self.by_id.get(&id)
+    }
+
     /// The core that leads a partition; `None` if the partition does not exist or its state is missing.
     pub fn owner(&self, id: PartitionId) -> Option<Owner> {
         *self.owners.get(&id.topic)?.get(id.index as usize)?
@@ -50,12 +58,16 @@ impl View {
 
     /// A partition by its topic's name.
     pub fn partition(&self, topic: &str, index: i32) -> Option<PartitionId> {
-        let topic = self.topic(topic)?;
-        let index = u32::try_from(index).ok().filter(|i| *i < topic.partitions)?;
-        Some(PartitionId { topic: topic.id, index })
+        partition_of(self.topic(topic)?, index)
     }
 
     pub(crate) fn owners(&self) -> &BTreeMap<TopicId, Vec<Option<Owner>>> {
         &self.owners
     }
+}
+
+/// A partition of a topic, if the topic has so many.
+pub fn partition_of(topic: &Topic, index: i32) -> Option<PartitionId> {
+    let index = u32::try_from(index).ok().filter(|i| *i < topic.partitions)?;
+    Some(PartitionId { topic: topic.id, index })
 }

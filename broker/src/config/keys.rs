@@ -281,6 +281,15 @@ pub const KEYS: &[Key] = &[
         "Largest fetch response, but for one batch.",
     ),
     key(
+        "max.incremental.fetch.session.cache.slots",
+        "",
+        1000,
+        0,
+        1_000_000,
+        true,
+        "Fetch sessions that each core keeps; 0: none, readers name everything in every request.",
+    ),
+    key(
         "connections.max.idle.ms",
         "ms",
         600_000,

@@ -234,6 +234,7 @@ impl Config {
                 request_bytes_max: self.size("socket.request.max.bytes"),
                 request_memory: self.size("request.memory.bytes"),
                 fetch_bytes_max: self.size("fetch.max.bytes"),
+                fetch_sessions_max: self.size("max.incremental.fetch.session.cache.slots"),
                 connections_max: self.size("max.connections"),
                 connections_per_ip_max: self.size("max.connections.per.ip"),
                 idle: self.ms("connections.max.idle.ms"),

@@ -12,7 +12,7 @@ use rillway_io::{Conn, IoList, Notify, Runtime, Transfer};
 use rillway_log::{RING_BYTES_MIN, StorageOptions};
 use rillway_wire::api::{create_topics, fetch, metadata, produce};
 use rillway_wire::batch::{BatchBuilder, Codec};
-use rillway_wire::{ErrorCode, Records, RequestMessage, ResponseHeader, ResponseMessage};
+use rillway_wire::{ErrorCode, Records, RequestMessage, ResponseHeader, ResponseMessage, Uuid};
 
 /// The port that the broker listens on.
 pub(crate) const PORT: u16 = 9092;
@@ -337,6 +337,16 @@ impl Client {
         let answer =
             response.responses.first().expect("a topic").partitions.first().expect("a partition");
         (answer.error_code, answer.high_watermark, bytes(&answer.records))
+    }
+
+    /// Id of a topic.
+    pub(crate) async fn topic_id(&mut self, topic: &str) -> Uuid {
+        let asked = metadata::TopicRequest { name: Some(topic), ..Default::default() };
+        let request = metadata::Request { topics: Some(vec![asked].into()), ..Default::default() };
+        let body = self.call(&request, 13).await;
+        let response: metadata::Response<'_> = decode(&body, 13);
+        assert_eq!(response.error_code, ErrorCode::None);
+        response.topics.first().expect("a topic").topic_id
     }
 
     /// Port of the node that leads a partition.

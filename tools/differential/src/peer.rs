@@ -5,8 +5,8 @@ use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use rillway_wire::api::{api_versions, create_topics, list_offsets};
-use rillway_wire::{ApiKey, ErrorCode, Message, RequestMessage, ResponseHeader, frame_len};
+use rillway_wire::api::{api_versions, create_topics, delete_topics, list_offsets, metadata};
+use rillway_wire::{ApiKey, ErrorCode, Message, RequestMessage, ResponseHeader, Uuid, frame_len};
 
 use crate::rules::Rules;
 use crate::tree::Tree;
@@ -248,6 +248,34 @@ impl Peer {
         }
         self.wait_for(name, 0..partitions);
         name
+    }
+
+    /// The id of a topic, zero if there is none; nothing is noted, but that this peer has this id.
+    pub(crate) fn topic_id(&mut self, name: &'static str) -> Uuid {
+        let asked = metadata::TopicRequest { name: Some(name), ..Default::default() };
+        let request = metadata::Request {
+            topics: Some(vec![asked].into()),
+            allow_auto_topic_creation: false,
+            ..Default::default()
+        };
+        let answer = self.ask(&request, 12).unwrap_or_default();
+        let id = answer.topics.first().map(|t| t.topic_id).unwrap_or_default();
+        self.rules.know(id);
+        id
+    }
+
+    /// Deletes a topic and waits until it is gone; nothing is noted.
+    pub(crate) fn delete(&mut self, name: &'static str) {
+        let request = delete_topics::Request {
+            topic_names: vec![name].into(),
+            timeout_ms: 10_000,
+            ..Default::default()
+        };
+        let _ = self.ask(&request, 5);
+        let begun = Instant::now();
+        while !self.topic_id(name).is_zero() && begun.elapsed() < PATIENCE {
+            std::thread::sleep(POLL);
+        }
     }
 
     /// Waits until these partitions answer; nothing is noted.

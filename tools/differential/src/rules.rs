@@ -28,8 +28,38 @@ impl Rules {
 
     /// A tree with what must differ replaced, and lists in the order of what they name.
     pub(crate) fn apply(&mut self, tree: Tree) -> Tree {
-        let sorted = sort("", tree);
+        let sorted = sort("", self.known("", tree));
         self.replace("", sorted)
+    }
+
+    /// From now on this id of a topic is known, so that topics that are named by it can be put in order.
+    pub(crate) fn know(&mut self, id: rillway_wire::Uuid) {
+        if !id.is_zero() {
+            numbered(&mut self.ids, "id", id.to_string());
+        }
+    }
+
+    /// A tree with the ids that are known replaced.
+    fn known(&self, field: &str, tree: Tree) -> Tree {
+        match tree {
+            Tree::Struct(fields) => Tree::Struct(
+                fields
+                    .into_iter()
+                    .map(|(n, v)| {
+                        let v = self.known(&n, v);
+                        (n, v)
+                    })
+                    .collect(),
+            ),
+            Tree::List(items) => {
+                Tree::List(items.into_iter().map(|i| self.known(field, i)).collect())
+            }
+            Tree::Word(word) if field == "topic_id" => match self.ids.get(&word) {
+                Some(number) => Tree::Word(format!("id {number}")),
+                None => Tree::Word(word),
+            },
+            other @ (Tree::Word(_) | Tree::Text(_)) => other,
+        }
     }
 
     fn replace(&mut self, field: &str, tree: Tree) -> Tree {
@@ -57,11 +87,17 @@ impl Rules {
             // Each peer has a port of its own.
             ("port", Some(port)) if port == i64::from(self.port) => "its port".to_owned(),
             // Ids are random (KIP-516): the same topic has to keep the one that it was first seen with.
-            ("topic_id", _) if !rillway_wire::Uuid::ZERO.to_string().eq(&word) => {
+            ("topic_id", _)
+                if !word.starts_with("id ") && !rillway_wire::Uuid::ZERO.to_string().eq(&word) =>
+            {
                 numbered(&mut self.ids, "id", word)
             }
             // Kafka hands them out in blocks per broker.
             ("producer_id", Some(0..)) => numbered(&mut self.producers, "producer", word),
+            // Random, so that nobody goes on with another's.
+            ("session_id", Some(1..)) => "its session".to_owned(),
+            // Two folders on one disk, which others write to.
+            ("total_bytes" | "usable_bytes", Some(1..)) => "some".to_owned(),
             // Two clocks, two runs.
             (_, Some(at)) if field.contains("time") && (at - self.now_ms).abs() < NOW_MS => {
                 "now".to_owned()
@@ -78,6 +114,7 @@ impl Rules {
             }
             // Random, made at the first start.
             "cluster_id" if !text.is_empty() => Tree::word("its id"),
+            "log_dir" if text.starts_with('/') => Tree::word("its directory"),
             // So that a difference has one line for all versions.
             _ => match text.strip_prefix(&self.prefix) {
                 Some(name) if !self.prefix.is_empty() => Tree::Text(name.to_owned()),
@@ -120,6 +157,7 @@ fn sort(field: &str, tree: Tree) -> Tree {
 const NAMES: &[&str] = &[
     "name",
     "topic",
+    "topic_id",
     "resource_name",
     "key",
     "partition_index",
@@ -137,6 +175,8 @@ pub(crate) fn identity(tree: &Tree) -> Option<String> {
         return None;
     }
     NAMES.iter().find_map(|name| match tree.field(name) {
+        // Where ids name topics, there is no name.
+        Some(Tree::Text(text)) if text.is_empty() && tree.field("topic_id").is_some() => None,
         Some(Tree::Text(text)) => Some(text.clone()),
         Some(Tree::Word(word)) => Some(word.clone()),
         Some(Tree::List(_) | Tree::Struct(_)) | None => None,

@@ -1,15 +1,19 @@
-//! ListOffsets, key 2, served 1-7: earliest (-2), latest (-1), by time, and from version 7 the largest timestamp (-3,
-//! KIP-734).
+//! ListOffsets, key 2, served 1-10: earliest (-2), latest (-1), by time; from version 7 the largest timestamp (-3,
+//! KIP-734), from 8 where the local log starts (-4), from 9 the last tiered offset (-5).
 //!
-//! Other negative times, and -3 before version 7, are UNSUPPORTED_VERSION for that partition: they must not be served
-//! as if they were times. A partition that is named twice is INVALID_REQUEST, as in Kafka.
+//! - Nothing is tiered: the local log starts where the log does, and no offset is the last tiered one.
+//! - Other negative times, and these before their versions, are UNSUPPORTED_VERSION for that partition: they must not be
+//!   served as if they were times. A partition that is named twice is INVALID_REQUEST, as in Kafka.
+//!
+//! Skipped: timeout_ms, which is for reads from remote storage.
 
 use std::collections::BTreeSet;
 
 use rillway_shard::{OffsetAnswer, OffsetQuery, PartitionId};
 use rillway_wire::ErrorCode;
 use rillway_wire::api::list_offsets::{
-    EARLIEST, LATEST, MAX_TIMESTAMP, PartitionResponse, Request as Body, Response, TopicResponse,
+    EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED, MAX_TIMESTAMP, PartitionResponse,
+    Request as Body, Response, TopicResponse,
 };
 
 use crate::apis::{later, list};
@@ -69,6 +73,8 @@ fn query(timestamp: i64, version: i16) -> Option<OffsetQuery> {
         LATEST => Some(OffsetQuery::Latest),
         EARLIEST => Some(OffsetQuery::Earliest),
         MAX_TIMESTAMP if version >= 7 => Some(OffsetQuery::MaxTimestamp),
+        EARLIEST_LOCAL if version >= 8 => Some(OffsetQuery::Earliest),
+        LATEST_TIERED if version >= 9 => Some(OffsetQuery::LatestTiered),
         time if time >= 0 => Some(OffsetQuery::AtTime(time)),
         _ => None,
     }

@@ -1,4 +1,4 @@
-//! Metadata, key 3, served 0-12: the nodes, and who leads what.
+//! Metadata, key 3, served 0-13: the nodes, and who leads what.
 //!
 //! - Version 0 asks for all topics with an empty list; from version 1 on empty means none and null means all.
 //! - Before version 4 a topic that is asked for and missing is always created, if the broker allows it; later the
@@ -105,7 +105,7 @@ async fn find(request: &Request, wanted: Vec<Wanted>, create: bool) -> Vec<Found
                 continue;
             }
             Wanted::Id(id) => {
-                found.push(match shard.view().image.topic_by_id(id) {
+                found.push(match shard.view().topic_by_id(id) {
                     Some(topic) => Found::Topic(topic.clone()),
                     None => Found::Error(ErrorCode::UnknownTopicId, want),
                 });

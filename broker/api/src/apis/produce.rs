@@ -1,4 +1,4 @@
-//! Produce, key 0, advertised 0-9, served 3-9.
+//! Produce, key 0, advertised 0-12, served 3-12.
 //!
 //! - Versions 0-2 carry formats that Kafka 4 no longer takes; they are advertised for old librdkafka and answered with
 //!   UNSUPPORTED_VERSION (see `versions`).
@@ -7,17 +7,21 @@
 //! - acks=1 and acks=all both wait for the flush: on one node they are the same. min.insync.replicas asks for no more
 //!   replicas than a partition has, in Kafka as here, so one is always enough.
 //! - A topic with LogAppendTime gets the broker's time, and the answer tells it.
+//! - Where a batch reached its log and was refused there, the answer tells where the log starts, as in Kafka.
+//! - From version 10 on an answer that says that another node leads says which, and where it is (KIP-951).
 //!
 //! Skipped: timeout_ms. One node waits for its own disk and for nobody else.
 
 use rillway_io::IoList;
-use rillway_shard::{OFFSETS_TOPIC, PartitionError, Producing, View};
+use rillway_shard::{OFFSETS_TOPIC, OffsetQuery, PartitionError, Produced, Producing, View};
 use rillway_wire::api::produce::{
-    Partition, PartitionResponse, Request as Body, Response, TopicResponse,
+    LeaderIdAndEpoch, NodeEndpoint, Partition, PartitionResponse, Request as Body, Response,
+    TopicResponse,
 };
-use rillway_wire::batch::{BatchView, Codec};
+use rillway_wire::batch::{BatchError, BatchView, Codec};
 use rillway_wire::{ErrorCode, Records};
 
+use crate::apis::leaders::Leaders;
 use crate::apis::{later, list};
 use crate::connection::{Answer, Close};
 use crate::context::Request;
@@ -25,9 +29,50 @@ use crate::error_codes;
 
 mod timestamps;
 
+/// First version that tells who leads instead.
+const TELLS_LEADERS: i16 = 10;
+
+/// Why a batch is not stored.
+#[derive(Clone)]
+struct Refusal {
+    code: ErrorCode,
+    why: String,
+    /// Kafka had it at its log when it found out, and tells where the log starts.
+    at_log: bool,
+}
+
+impl Refusal {
+    fn new(code: ErrorCode, why: impl Into<String>) -> Refusal {
+        Refusal { code, why: why.into(), at_log: false }
+    }
+}
+
+impl From<BatchError> for Refusal {
+    fn from(e: BatchError) -> Refusal {
+        let at_log = matches!(
+            e,
+            BatchError::Control
+                | BatchError::BaseOffset(_)
+                | BatchError::Count { .. }
+                | BatchError::Sequence { .. }
+        );
+        Refusal { at_log, ..Refusal::new(e.error_code(), e.to_string()) }
+    }
+}
+
+impl From<PartitionError> for Refusal {
+    fn from(e: PartitionError) -> Refusal {
+        let at_log = matches!(
+            e,
+            PartitionError::OutOfOrderSequence { .. } | PartitionError::ProducerFenced { .. }
+        );
+        Refusal { at_log, ..Refusal::new(error_codes::partition(&e), e.to_string()) }
+    }
+}
+
 /// A partition's answer, refused at once or waiting for its flush.
 enum Outcome {
-    Refused(ErrorCode, String),
+    Refused(Refusal),
     /// With the time that the broker gave the records, if it did.
     Waiting(Producing, Option<i64>),
 }
@@ -46,7 +91,7 @@ pub(crate) async fn handle(request: Request, body: &Body<'_>) -> Result<Answer, 
         let mut partitions = Vec::new();
         for partition in &topic.partition_data {
             let outcome = match &refused {
-                Some((code, why)) => Outcome::Refused(*code, why.clone()),
+                Some(refusal) => Outcome::Refused(refusal.clone()),
                 None => append(&request, &view, topic.name, &partition).await,
             };
             partitions.push((partition.index, outcome));
@@ -60,20 +105,18 @@ pub(crate) async fn handle(request: Request, body: &Body<'_>) -> Result<Answer, 
 }
 
 /// What is wrong with the request as a whole.
-fn refuse_all(request: &Request, body: &Body<'_>) -> Option<(ErrorCode, String)> {
+fn refuse_all(request: &Request, body: &Body<'_>) -> Option<Refusal> {
     if request.version < 3 {
         let why = "message formats 0 and 1 are not taken; use a client that speaks Produce version 3 or later";
-        return Some((ErrorCode::UnsupportedVersion, why.to_owned()));
+        return Some(Refusal::new(ErrorCode::UnsupportedVersion, why));
     }
     if ![-1, 0, 1].contains(&body.acks) {
-        return Some((
-            ErrorCode::InvalidRequiredAcks,
-            format!("acks {}, must be -1, 0 or 1", body.acks),
-        ));
+        let why = format!("acks {}, must be -1, 0 or 1", body.acks);
+        return Some(Refusal::new(ErrorCode::InvalidRequiredAcks, why));
     }
     if body.transactional_id.is_some() {
         let why = "transactions are not served by this broker";
-        return Some((ErrorCode::TransactionalIdAuthorizationFailed, why.to_owned()));
+        return Some(Refusal::new(ErrorCode::TransactionalIdAuthorizationFailed, why));
     }
     None
 }
@@ -81,11 +124,11 @@ fn refuse_all(request: &Request, body: &Body<'_>) -> Option<(ErrorCode, String)>
 async fn append(request: &Request, view: &View, topic: &str, partition: &Partition<'_>) -> Outcome {
     let shard = request.context.shard();
     let Some(id) = view.partition(topic, partition.index) else {
-        return refused(&PartitionError::UnknownPartition);
+        return Outcome::Refused(PartitionError::UnknownPartition.into());
     };
     if topic == OFFSETS_TOPIC {
         let why = format!("{topic} is written by groups that commit, and by nobody else");
-        return Outcome::Refused(ErrorCode::InvalidTopicException, why);
+        return Outcome::Refused(Refusal::new(ErrorCode::InvalidTopicException, why));
     }
     let settings = view.settings(id.topic);
     let bytes = match partition.records {
@@ -94,17 +137,15 @@ async fn append(request: &Request, view: &View, topic: &str, partition: &Partiti
     };
     let batch = match BatchView::validate_produce(bytes) {
         Ok(batch) => batch,
-        Err(e) => return Outcome::Refused(e.error_code(), e.to_string()),
+        Err(e) => return Outcome::Refused(e.into()),
     };
     if batch.is_transactional() {
-        return Outcome::Refused(
-            ErrorCode::TransactionalIdAuthorizationFailed,
-            "a transactional batch, and transactions are not served by this broker".to_owned(),
-        );
+        let why = "a transactional batch, and transactions are not served by this broker";
+        return Outcome::Refused(Refusal::new(ErrorCode::TransactionalIdAuthorizationFailed, why));
     }
     if request.version < 7 && matches!(batch.codec(), Ok(Codec::Zstd)) {
-        let why = "zstd needs Produce version 7 or later".to_owned();
-        return Outcome::Refused(ErrorCode::UnsupportedCompressionType, why);
+        let why = "zstd needs Produce version 7 or later";
+        return Outcome::Refused(Refusal::new(ErrorCode::UnsupportedCompressionType, why));
     }
     let now_ms = shard.runtime().wall_ms();
     match timestamps::timed(&batch, &settings, now_ms) {
@@ -113,12 +154,8 @@ async fn append(request: &Request, view: &View, topic: &str, partition: &Partiti
             let given = settings.log_append_time.then_some(now_ms);
             Outcome::Waiting(shard.produce(id, bytes).await, given)
         }
-        Err((code, why)) => Outcome::Refused(code, why),
+        Err((code, why)) => Outcome::Refused(Refusal { at_log: true, ..Refusal::new(code, why) }),
     }
-}
-
-fn refused(e: &PartitionError) -> Outcome {
-    Outcome::Refused(error_codes::partition(e), e.to_string())
 }
 
 /// acks=0: the client does not listen. Only an error says anything, by closing the connection.
@@ -126,7 +163,7 @@ async fn no_answer(topics: Vec<Topic>) -> Result<Option<IoList>, Close> {
     for topic in topics {
         for (index, outcome) in topic.partitions {
             let why = match outcome {
-                Outcome::Refused(_, why) => why,
+                Outcome::Refused(refusal) => refusal.why,
                 Outcome::Waiting(producing, _) => match producing.done().await {
                     Ok(_) => continue,
                     Err(e) => e.to_string(),
@@ -139,52 +176,101 @@ async fn no_answer(topics: Vec<Topic>) -> Result<Option<IoList>, Close> {
 }
 
 async fn answer(request: Request, topics: Vec<Topic>) -> Result<Option<IoList>, Close> {
-    let mut settled = Vec::new();
+    let mut leaders = Leaders::default();
+    let mut settled = Vec::with_capacity(topics.len());
     for topic in topics {
-        let mut partitions = Vec::new();
+        let mut partitions = Vec::with_capacity(topic.partitions.len());
         for (index, outcome) in topic.partitions {
-            partitions.push((index, settle(outcome).await));
+            partitions.push(match settle(outcome).await {
+                Ok((produced, given)) => Settled::Done(index, produced, given),
+                Err(refusal) => {
+                    Settled::refused(&request, &mut leaders, &topic.name, index, refusal).await
+                }
+            });
         }
         settled.push((topic.name, partitions));
     }
     let responses = settled.iter().map(|(name, partitions)| TopicResponse {
         name,
-        partition_responses: partitions
-            .iter()
-            .map(|(index, settled)| partition_response(*index, settled))
-            .collect(),
+        partition_responses: partitions.iter().map(Settled::response).collect(),
         ..Default::default()
     });
-    list(&request, &Response { responses: responses.collect(), ..Default::default() })
+    let nodes = leaders.advertised(&request);
+    let node_endpoints = nodes.iter().map(|n| NodeEndpoint {
+        node_id: n.id,
+        host: &n.host,
+        port: n.port,
+        rack: None,
+    });
+    let response = Response {
+        responses: responses.collect(),
+        node_endpoints: node_endpoints.collect(),
+        ..Default::default()
+    };
+    list(&request, &response)
 }
 
-type Settled = Result<(rillway_shard::Produced, Option<i64>), (ErrorCode, String)>;
-
-async fn settle(outcome: Outcome) -> Settled {
+async fn settle(outcome: Outcome) -> Result<(Produced, Option<i64>), Refusal> {
     match outcome {
-        Outcome::Refused(code, why) => Err((code, why)),
-        Outcome::Waiting(producing, given) => match producing.done().await {
-            Ok(produced) => Ok((produced, given)),
-            Err(e) => Err((error_codes::partition(&e), e.to_string())),
-        },
+        Outcome::Refused(refusal) => Err(refusal),
+        Outcome::Waiting(producing, given) => Ok((producing.done().await?, given)),
     }
 }
 
-fn partition_response(index: i32, settled: &Settled) -> PartitionResponse<'_> {
-    match settled {
-        Ok((produced, given)) => PartitionResponse {
-            index,
-            base_offset: produced.base_offset,
-            log_append_time_ms: given.unwrap_or(-1),
-            log_start_offset: produced.log_start,
-            ..Default::default()
-        },
-        Err((code, why)) => PartitionResponse {
-            index,
-            error_code: *code,
-            base_offset: -1,
-            error_message: Some(why),
-            ..Default::default()
-        },
+/// What a partition's answer says.
+enum Settled {
+    /// With the time that the broker gave the records, if it did.
+    Done(i32, Produced, Option<i64>),
+    Refused {
+        index: i32,
+        refusal: Refusal,
+        log_start: i64,
+        leader: Option<(i32, i32)>,
+    },
+}
+
+impl Settled {
+    async fn refused(
+        request: &Request,
+        leaders: &mut Leaders,
+        topic: &str,
+        index: i32,
+        refusal: Refusal,
+    ) -> Settled {
+        let shard = request.context.shard();
+        let id = shard.view().partition(topic, index);
+        let log_start = match id.filter(|_| refusal.at_log) {
+            Some(id) => shard.offset(id, OffsetQuery::Earliest, -1).await.map_or(-1, |o| o.offset),
+            None => -1,
+        };
+        let elsewhere = refusal.code == ErrorCode::NotLeaderOrFollower;
+        let leader = match id.filter(|_| elsewhere && request.version >= TELLS_LEADERS) {
+            Some(id) => leaders.of(request, id),
+            None => None,
+        };
+        Settled::Refused { index, refusal, log_start, leader }
+    }
+
+    fn response(&self) -> PartitionResponse<'_> {
+        match self {
+            Settled::Done(index, produced, given) => PartitionResponse {
+                index: *index,
+                base_offset: produced.base_offset,
+                log_append_time_ms: given.unwrap_or(-1),
+                log_start_offset: produced.log_start,
+                ..Default::default()
+            },
+            Settled::Refused { index, refusal, log_start, leader } => PartitionResponse {
+                index: *index,
+                error_code: refusal.code,
+                base_offset: -1,
+                log_start_offset: *log_start,
+                error_message: Some(&refusal.why),
+                current_leader: leader.map_or_else(LeaderIdAndEpoch::default, |(id, epoch)| {
+                    LeaderIdAndEpoch { leader_id: id, leader_epoch: epoch }
+                }),
+                ..Default::default()
+            },
+        }
     }
 }

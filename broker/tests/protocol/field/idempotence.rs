@@ -6,16 +6,24 @@ use std::time::Duration;
 
 use rillway_wire::ErrorCode;
 
-use super::{create_with, ends, produced, producer_id, sequenced, set};
+use super::{create_with, ends, produced, producer_id, sequenced, set, trim};
 use crate::client::{Client, ENDS, End, Lives, options, produce_request, scenario};
 
 const T: (&str, i32) = ("t", 0);
+
+/// Whether a producer's records are there while it rests.
+#[derive(Clone, Copy)]
+enum Removed {
+    No,
+    ByRetention,
+    ByDeleteRecords,
+}
 
 /// idemp-1: after the expiry any first sequence is taken; within it the state outlives the records and restarts.
 #[test]
 fn a_producer_that_rested_longer_than_the_expiry_goes_on_and_before_that_duplicates_are_found() {
     for end in ENDS {
-        for removed in [false, true] {
+        for removed in [Removed::No, Removed::ByRetention, Removed::ByDeleteRecords] {
             let mut options = options(1);
             options.store.producer_expiration_ms = 60_000;
             options.shard.retention_check_interval = Duration::from_secs(2);
@@ -31,13 +39,20 @@ fn a_producer_that_rested_longer_than_the_expiry_goes_on_and_before_that_duplica
                     let want = (ErrorCode::None, i64::from(n));
                     assert_eq!(client.produce("t", 0, &sequenced(mine.get(), n, 1)).await, want);
                 }
-                if removed {
-                    // The records are of 1970.
-                    set(&mut client, "t", "retention.ms", "1000").await;
-                    while ends(&mut client, T).await.0 < 10 {
-                        rt.sleep(Duration::from_millis(500)).await;
+                match removed {
+                    Removed::No => {}
+                    Removed::ByRetention => {
+                        // The records are of 1970.
+                        set(&mut client, "t", "retention.ms", "1000").await;
+                        while ends(&mut client, T).await.0 < 10 {
+                            rt.sleep(Duration::from_millis(500)).await;
+                        }
+                        set(&mut client, "t", "retention.ms", "-1").await;
                     }
-                    set(&mut client, "t", "retention.ms", "-1").await;
+                    Removed::ByDeleteRecords => {
+                        assert_eq!(trim(&mut client, T, -1).await, (ErrorCode::None, 10));
+                        assert_eq!(ends(&mut client, T).await, (10, 10));
+                    }
                 }
                 let last = sequenced(mine.get(), 9, 1);
                 assert_eq!(client.produce("t", 0, &last).await, (ErrorCode::None, 9), "a retry");

@@ -17,8 +17,8 @@ mod time;
 mod topics;
 
 use rillway_wire::api::{
-    create_topics, delete_topics, fetch as fetch_api, incremental_alter_configs, init_producer_id,
-    list_offsets, produce as produce_api,
+    create_topics, delete_records, delete_topics, fetch as fetch_api, incremental_alter_configs,
+    init_producer_id, list_offsets, produce as produce_api,
 };
 use rillway_wire::batch::{
     BatchBuilder, BatchView, Codec, TimestampType, batches, decompress, records as iterate,
@@ -31,7 +31,7 @@ use crate::client::{Client, bytes, decode, produce_request};
 pub(crate) const CODECS: [Codec; 5] =
     [Codec::None, Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd];
 
-/// Versions of Fetch that are served.
+/// Versions of Fetch that name topics; later ones have ids.
 pub(crate) const FETCH: std::ops::RangeInclusive<i16> = 4..=12;
 
 /// A batch of records with these times, and a value each.
@@ -195,6 +195,22 @@ pub(crate) async fn list(
     (p.error_code, p.offset, p.timestamp)
 }
 
+/// DeleteRecords of one partition: code and low watermark.
+pub(crate) async fn trim(
+    client: &mut Client,
+    (name, partition_index): (&str, i32),
+    offset: i64,
+) -> (ErrorCode, i64) {
+    let partition = delete_records::Partition { partition_index, offset };
+    let topic = delete_records::Topic { name, partitions: vec![partition].into() };
+    let request = delete_records::Request { topics: vec![topic].into(), timeout_ms: 1_000 };
+    let body = client.call(&request, 2).await;
+    let response: delete_records::Response<'_> = decode(&body, 2);
+    let p = response.topics.first().unwrap().partitions.first().unwrap();
+    assert_eq!(p.partition_index, partition_index);
+    (p.error_code, p.low_watermark)
+}
+
 /// Start and end of a partition.
 pub(crate) async fn ends(client: &mut Client, of: (&str, i32)) -> (i64, i64) {
     let start = list(client, of, list_offsets::EARLIEST, 0).await;
@@ -290,6 +306,7 @@ fn every_case_has_scenarios_and_a_line_and_every_scenario_that_is_named_exists()
     let elsewhere = [
         include_str!("../configs.rs"),
         include_str!("../connections.rs"),
+        include_str!("../delete_records.rs"),
         include_str!("../doors.rs"),
         include_str!("../epochs.rs"),
         include_str!("../fetch.rs"),

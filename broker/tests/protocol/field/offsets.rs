@@ -9,7 +9,7 @@ use rillway_wire::api::list_offsets::{
 };
 use rillway_wire::batch::Codec;
 
-use super::{CODECS, claiming, create_with, ends, list, read, set, timed};
+use super::{CODECS, claiming, create_with, ends, list, read, set, timed, trim};
 use crate::client::{Client, ENDS, End, Lives, decode, options, scenario, scenario_with};
 
 const T: (&str, i32) = ("t", 0);
@@ -108,7 +108,7 @@ fn the_largest_timestamp_is_a_record_and_the_first_among_equals() {
         (&[&[5], &[9], &[3]], (1, 9)),
         (&[&[5, 9, 3]], (1, 9)),
         (&[&[1, 1], &[9, 9], &[9]], (2, 9)),
-        (&[&[-1, -1]], (-1, -1)),
+        (&[&[-1, -1]], (0, -1)),
         (&[&[-1], &[0], &[0]], (1, 0)),
     ];
     for codec in CODECS {
@@ -175,6 +175,41 @@ fn the_largest_timestamp_of_the_brokers_clock_and_after_retention() {
     });
 }
 
+/// offsets-2: when DeleteRecords takes the record with the largest time, the largest of those that are left is found, also
+/// where the log begins within a batch.
+#[test]
+fn the_largest_timestamp_behind_a_head_trimmed_by_delete_records() {
+    let batches: Times = &[&[1, 900, 5], &[800, 30, 20], &[700], &[40, 600, 600]];
+    // Where the log begins, and the record with the largest time then.
+    let cases = [(1, (1, 900)), (2, (3, 800)), (3, (3, 800)), (4, (6, 700)), (7, (8, 600))];
+    for codec in CODECS {
+        for (start, (offset, time)) in cases {
+            for end in ENDS {
+                let (lives, options) = (Lives::new(), options(1));
+                let written: Vec<_> = batches.iter().map(|times| timed(codec, times)).collect();
+                lives.live(&options, end, move |rt| async move {
+                    let mut client = Client::connect(&rt).await;
+                    client.create("t", 1).await;
+                    for one in &written {
+                        client.produce("t", 0, one).await;
+                    }
+                    assert_eq!(trim(&mut client, T, start).await, (ErrorCode::None, start));
+                    let largest = list(&mut client, T, MAX_TIMESTAMP, 0).await;
+                    assert_eq!(largest, (ErrorCode::None, offset, time), "{codec:?} {start}");
+                });
+                lives.live(&options, End::Stop, move |rt| async move {
+                    let mut client = Client::connect(&rt).await;
+                    let largest = list(&mut client, T, MAX_TIMESTAMP, 0).await;
+                    assert_eq!(largest, (ErrorCode::None, offset, time), "after {end:?}");
+                    assert_eq!(trim(&mut client, T, -1).await, (ErrorCode::None, 10));
+                    let largest = list(&mut client, T, MAX_TIMESTAMP, 0).await;
+                    assert_eq!(largest, (ErrorCode::None, -1, -1), "nothing is left");
+                });
+            }
+        }
+    }
+}
+
 /// offsets-2: below version 7, and for questions of later versions, the special values are not times.
 #[test]
 fn special_values_are_not_served_as_if_they_were_times() {
@@ -182,7 +217,7 @@ fn special_values_are_not_served_as_if_they_were_times() {
         let mut client = Client::connect(&rt).await;
         client.create("t", 1).await;
         client.produce("t", 0, &timed(Codec::None, &[5, 6])).await;
-        for version in 1..=7 {
+        for version in 1..=10 {
             let special = [MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, -6, i64::MIN];
             for timestamp in [EARLIEST, LATEST, 0].into_iter().chain(special) {
                 let partition = Partition { timestamp, ..Default::default() };
@@ -192,11 +227,19 @@ fn special_values_are_not_served_as_if_they_were_times() {
                 let body = client.call(&request, version).await;
                 let response: Response<'_> = decode(&body, version);
                 let p = response.topics.first().unwrap().partitions.first().unwrap();
-                let served =
-                    timestamp > MAX_TIMESTAMP || (timestamp == MAX_TIMESTAMP && version >= 7);
+                let from = match timestamp {
+                    MAX_TIMESTAMP => 7,
+                    EARLIEST_LOCAL => 8,
+                    LATEST_TIERED => 9,
+                    EARLIEST | LATEST | 0.. => 1,
+                    _ => i16::MAX,
+                };
+                let served = version >= from;
                 let code = if served { ErrorCode::None } else { ErrorCode::UnsupportedVersion };
                 assert_eq!(p.error_code, code, "{timestamp} in version {version}");
-                assert_eq!(p.offset == -1, !served, "{timestamp} in version {version}");
+                // Nothing is tiered.
+                let none = !served || timestamp == LATEST_TIERED;
+                assert_eq!(p.offset == -1, none, "{timestamp} in version {version}");
             }
         }
     });

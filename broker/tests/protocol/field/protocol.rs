@@ -368,6 +368,55 @@ fn every_answer_of_every_version_is_read_to_the_last_byte_by_an_independent_deco
                 theirs::InitProducerIdRequest::default()
                     .with_transactional_id(Some(theirs::TransactionalId(text("tx")))),
             );
+            use theirs::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
+            let offsets = [0, 99].map(|o| DeleteRecordsPartition::default().with_offset(o));
+            let trimmed = |topic: &'static str| {
+                DeleteRecordsTopic::default()
+                    .with_name(name(topic))
+                    .with_partitions(offsets.to_vec())
+            };
+            ask!(
+                DeleteRecords,
+                theirs::DeleteRecordsRequest,
+                theirs::DeleteRecordsResponse,
+                theirs::DeleteRecordsRequest::default(),
+                theirs::DeleteRecordsRequest::default()
+                    .with_topics(vec![trimmed("t"), trimmed("nowhere")]),
+            );
+            use theirs::describe_topic_partitions_request as pages;
+            let wanted =
+                |topic: &'static str| pages::TopicRequest::default().with_name(name(topic));
+            ask!(
+                DescribeTopicPartitions,
+                theirs::DescribeTopicPartitionsRequest,
+                theirs::DescribeTopicPartitionsResponse,
+                theirs::DescribeTopicPartitionsRequest::default(),
+                theirs::DescribeTopicPartitionsRequest::default()
+                    .with_topics(vec![wanted("t"), wanted("nowhere")])
+                    .with_response_partition_limit(1),
+                theirs::DescribeTopicPartitionsRequest::default().with_cursor(Some(
+                    pages::Cursor::default().with_topic_name(name("t")).with_partition_index(1),
+                )),
+            );
+            use theirs::describe_log_dirs_request::DescribableLogDirTopic;
+            ask!(
+                DescribeLogDirs,
+                theirs::DescribeLogDirsRequest,
+                theirs::DescribeLogDirsResponse,
+                theirs::DescribeLogDirsRequest::default().with_topics(None),
+                theirs::DescribeLogDirsRequest::default().with_topics(Some(vec![
+                    DescribableLogDirTopic::default()
+                        .with_topic(name("t"))
+                        .with_partitions(vec![0, 7]),
+                ])),
+            );
+            ask!(
+                ListConfigResources,
+                theirs::ListConfigResourcesRequest,
+                theirs::ListConfigResourcesResponse,
+                theirs::ListConfigResourcesRequest::default(),
+                theirs::ListConfigResourcesRequest::default().with_resource_types(vec![2, 4, 99]),
+            );
             ask!(
                 DescribeCluster,
                 theirs::DescribeClusterRequest,

@@ -11,7 +11,7 @@ use rillway_wire::api::list_offsets::LATEST;
 use rillway_wire::api::metadata;
 use rillway_wire::api::offset_for_leader_epoch as epochs;
 
-use super::{create_with, ends, list, produced, read, set};
+use super::{create_with, ends, list, produced, read, set, trim};
 use crate::client::{Client, End, Lives, batch, decode, fetch_request, options, produce_request};
 
 /// The broker's offsets of records that were acknowledged to a producer of `t`, one record each.
@@ -213,6 +213,40 @@ async fn epoch_end(client: &mut Client, epoch: i32) -> (i32, i64) {
     let p = response.topics.first().unwrap().partitions.first().unwrap();
     assert_eq!(p.error_code, ErrorCode::None);
     (p.leader_epoch, p.end_offset)
+}
+
+/// store-3: epochs whose records DeleteRecords took end at the log's start, also when it begins within their batch.
+#[test]
+fn epochs_before_a_head_trimmed_by_delete_records_end_at_the_log_start() {
+    for end in crate::client::ENDS {
+        let (lives, options) = (Lives::new(), options(1));
+        for life in 0..4i64 {
+            lives.live(&options, end, move |rt| async move {
+                let mut client = Client::connect(&rt).await;
+                if life == 0 {
+                    client.create("t", 1).await;
+                }
+                assert_eq!(client.produce("t", 0, &batch(&[b"a", b"b"])).await.1, 2 * life);
+            });
+        }
+        lives.live(&options, end, |rt| async move {
+            let mut client = Client::connect(&rt).await;
+            // Within the batch of epoch 2.
+            assert_eq!(trim(&mut client, ("t", 0), 5).await, (ErrorCode::None, 5));
+        });
+        lives.live(&options, End::Stop, |rt| async move {
+            let mut client = Client::connect(&rt).await;
+            assert_eq!(ends(&mut client, ("t", 0)).await, (5, 8));
+            for gone in 0..2 {
+                let (known, at) = epoch_end(&mut client, gone).await;
+                assert!(known <= gone && at == 5, "epoch {gone}: {known}, {at}");
+            }
+            assert_eq!(epoch_end(&mut client, 2).await, (2, 6));
+            assert_eq!(epoch_end(&mut client, 3).await, (3, 8));
+            assert_eq!(epoch_end(&mut client, 5).await, (5, 8));
+            assert_eq!(epoch_end(&mut client, 6).await, (-1, -1));
+        });
+    }
 }
 
 /// store-3: over ten restarts of every kind, no epoch's end lies below what was written in it, the leader is known at

@@ -39,7 +39,8 @@ fn every_table_is_the_schema_of_apache_kafka() {
                     assert!(gone, "Apache Kafka has no {what} v{version}");
                     continue;
                 };
-                let ours = <$message>::describe(<$message>::context(version));
+                // That a struct may be null is not in the schemas that Kafka 4.2 generates.
+                let ours = <$message>::describe(<$message>::context(version)).replace("}+?", "}+");
                 assert_eq!(ours, *schema, "{what} v{version}");
             }
         };

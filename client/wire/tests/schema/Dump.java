@@ -39,7 +39,7 @@ public class Dump {
                     fields.add(field.def.name + ": " + text(field.def.type));
                 }
             }
-            return fields + (flexible ? "+" : "") + nullable;
+            return fields + (flexible ? "+" : "");
         }
         if (type.arrayElementType().isPresent()) return "[" + text(type.arrayElementType().get()) + "]" + nullable;
         String name = type.toString().toLowerCase().replace("compact_", "").replace("nullable_", "");

@@ -4,6 +4,7 @@
 mod cluster;
 mod configs;
 mod create;
+mod describe;
 mod epochs;
 mod fetch;
 mod grow_and_delete;
@@ -13,6 +14,7 @@ mod offsets;
 mod produce;
 mod producers;
 mod requests;
+mod trim;
 
 use rillway_wire::ApiKey;
 
@@ -60,6 +62,8 @@ pub(crate) fn all_cases() -> Vec<Case> {
         fetch::CASES,
         offsets::CASES,
         epochs::CASES,
+        trim::CASES,
+        describe::CASES,
     ];
     let all = groups.into_iter().flatten().enumerate();
     all.map(|(number, case)| Case { number, ..*case }).collect()

@@ -58,7 +58,7 @@ fn append(peer: &mut Peer, name: &'static str, codec: Codec, times: &[i64]) {
 
 fn empty(peer: &mut Peer, version: i16) {
     let name = peer.create("t", 1, &[]);
-    ask_all(peer, "empty", name, &[-1, -2, -3, 0, 1_000], version);
+    ask_all(peer, "empty", name, &[-1, -2, -3, -4, -5, 0, 1_000], version);
 }
 
 fn by_time(peer: &mut Peer, version: i16) {
