@@ -67,6 +67,7 @@ impl Log {
     /// Moves the log start up; durable when it returns. Lower values are no change.
     pub(crate) async fn move_log_start(self: &Rc<Self>, offset: i64) -> Result<()> {
         let store = self.store()?;
+        let _table = self.table_turn.acquire(1).await;
         let entry = Entry::LogStart { partition: self.reference(), offset };
         store.reserve(Room::entry(entry.encoded_len())).await?;
         if self.is_deleted() || offset <= self.log_start() {
@@ -80,6 +81,9 @@ impl Log {
 }
 
 fn due(p: &PartitionState, config: &LogConfig, now_ms: i64) -> Due {
+    if !config.delete {
+        return Due::Nothing;
+    }
     let expired = |s: &SegmentState| {
         config.retention_ms >= 0
             && s.length > 0
@@ -165,6 +169,14 @@ mod tests {
         let p = partition(&[(100, -1)]);
         assert_eq!(due(&p, &config(600, -1), 1_000), Due::Nothing);
         assert_eq!(due(&p, &config(400, -1), 1_000), Due::Delete(10));
+    }
+
+    #[test]
+    fn a_topic_that_is_only_compacted_keeps_its_segments_whatever_their_age_and_size() {
+        let p = partition(&[(100, 10), (100, 20)]);
+        let both = LogConfig { compact: true, ..config(100, 0) };
+        assert_eq!(due(&p, &both, 1_000), Due::Delete(20));
+        assert_eq!(due(&p, &LogConfig { delete: false, ..both }, 1_000), Due::Nothing);
     }
 
     #[test]

@@ -40,6 +40,7 @@ impl From<rillway_log::Error> for PartitionError {
             | E::ForeignStorage { .. }
             | E::InUse { .. }
             | E::Config { .. }
+            | E::Replaced { .. }
             | E::Partition { .. } => PartitionError::Refused(e.to_string()),
         }
     }

@@ -13,7 +13,7 @@
 use rillway_io::IoList;
 use rillway_shard::{PartitionError, Producing, View};
 use rillway_wire::api::produce::{
-    Partition, PartitionResponse, Request as Body, Response, TopicResponse,
+    Partition, PartitionResponse, RecordError, Request as Body, Response, TopicResponse,
 };
 use rillway_wire::batch::{BatchView, Codec};
 use rillway_wire::{ErrorCode, Records};
@@ -23,11 +23,26 @@ use crate::connection::{Answer, Close};
 use crate::context::Request;
 use crate::error_codes;
 
+mod keys;
 mod timestamps;
+
+/// Why a batch is not taken.
+struct Refusal {
+    code: ErrorCode,
+    why: String,
+    /// The records at fault, by their place in the batch.
+    records: Vec<(i32, String)>,
+}
+
+impl Refusal {
+    fn of(code: ErrorCode, why: String) -> Refusal {
+        Refusal { code, why, records: Vec::new() }
+    }
+}
 
 /// A partition's answer, refused at once or waiting for its flush.
 enum Outcome {
-    Refused(ErrorCode, String),
+    Refused(Refusal),
     /// With the time that the broker gave the records, if it did.
     Waiting(Producing, Option<i64>),
 }
@@ -46,7 +61,7 @@ pub(crate) async fn handle(request: Request, body: &Body<'_>) -> Result<Answer, 
         let mut partitions = Vec::new();
         for partition in &topic.partition_data {
             let outcome = match &refused {
-                Some((code, why)) => Outcome::Refused(*code, why.clone()),
+                Some((code, why)) => Outcome::Refused(Refusal::of(*code, why.clone())),
                 None => append(&request, &view, topic.name, &partition).await,
             };
             partitions.push((partition.index, outcome));
@@ -90,17 +105,21 @@ async fn append(request: &Request, view: &View, topic: &str, partition: &Partiti
     };
     let batch = match BatchView::validate_produce(bytes) {
         Ok(batch) => batch,
-        Err(e) => return Outcome::Refused(e.error_code(), e.to_string()),
+        Err(e) => return Outcome::Refused(Refusal::of(e.error_code(), e.to_string())),
     };
     if batch.is_transactional() {
-        return Outcome::Refused(
-            ErrorCode::TransactionalIdAuthorizationFailed,
-            "a transactional batch, and transactions are not served by this broker".to_owned(),
-        );
+        let why = "a transactional batch, and transactions are not served by this broker";
+        let code = ErrorCode::TransactionalIdAuthorizationFailed;
+        return Outcome::Refused(Refusal::of(code, why.to_owned()));
     }
     if request.version < 7 && matches!(batch.codec(), Ok(Codec::Zstd)) {
         let why = "zstd needs Produce version 7 or later".to_owned();
-        return Outcome::Refused(ErrorCode::UnsupportedCompressionType, why);
+        return Outcome::Refused(Refusal::of(ErrorCode::UnsupportedCompressionType, why));
+    }
+    if settings.log.compact
+        && let Err(refusal) = keys::check(&batch, &format!("{topic}-{}", partition.index))
+    {
+        return Outcome::Refused(refusal);
     }
     let now_ms = shard.runtime().wall_ms();
     match timestamps::timed(&batch, &settings, now_ms) {
@@ -109,12 +128,12 @@ async fn append(request: &Request, view: &View, topic: &str, partition: &Partiti
             let given = settings.log_append_time.then_some(now_ms);
             Outcome::Waiting(shard.produce(id, bytes).await, given)
         }
-        Err((code, why)) => Outcome::Refused(code, why),
+        Err((code, why)) => Outcome::Refused(Refusal::of(code, why)),
     }
 }
 
 fn refused(e: &PartitionError) -> Outcome {
-    Outcome::Refused(error_codes::partition(e), e.to_string())
+    Outcome::Refused(Refusal::of(error_codes::partition(e), e.to_string()))
 }
 
 /// acks=0: the client does not listen. Only an error says anything, by closing the connection.
@@ -122,7 +141,7 @@ async fn no_answer(topics: Vec<Topic>) -> Result<Option<IoList>, Close> {
     for topic in topics {
         for (index, outcome) in topic.partitions {
             let why = match outcome {
-                Outcome::Refused(_, why) => why,
+                Outcome::Refused(refusal) => refusal.why,
                 Outcome::Waiting(producing, _) => match producing.done().await {
                     Ok(_) => continue,
                     Err(e) => e.to_string(),
@@ -153,14 +172,14 @@ async fn answer(request: Request, topics: Vec<Topic>) -> Result<Option<IoList>, 
     list(&request, &Response { responses: responses.collect(), ..Default::default() })
 }
 
-type Settled = Result<(rillway_shard::Produced, Option<i64>), (ErrorCode, String)>;
+type Settled = Result<(rillway_shard::Produced, Option<i64>), Refusal>;
 
 async fn settle(outcome: Outcome) -> Settled {
     match outcome {
-        Outcome::Refused(code, why) => Err((code, why)),
+        Outcome::Refused(refusal) => Err(refusal),
         Outcome::Waiting(producing, given) => match producing.done().await {
             Ok(produced) => Ok((produced, given)),
-            Err(e) => Err((error_codes::partition(&e), e.to_string())),
+            Err(e) => Err(Refusal::of(error_codes::partition(&e), e.to_string())),
         },
     }
 }
@@ -174,11 +193,19 @@ fn partition_response(index: i32, settled: &Settled) -> PartitionResponse<'_> {
             log_start_offset: produced.log_start,
             ..Default::default()
         },
-        Err((code, why)) => PartitionResponse {
+        Err(refusal) => PartitionResponse {
             index,
-            error_code: *code,
+            error_code: refusal.code,
             base_offset: -1,
-            error_message: Some(why),
+            record_errors: refusal
+                .records
+                .iter()
+                .map(|(at, why)| RecordError {
+                    batch_index: *at,
+                    batch_index_error_message: Some(why),
+                })
+                .collect(),
+            error_message: Some(&refusal.why),
             ..Default::default()
         },
     }
