@@ -7,7 +7,7 @@ use crate::bytes::{Malformed, Parse, Put, Take, salted_crc};
 use crate::entry::PartitionRef;
 use crate::error::{Error, Result};
 use crate::ids::{RingId, Sequence};
-use crate::limits::{BLOCK, FORMAT_VERSION};
+use crate::limits::{BLOCK, CHECKPOINT_VERSION};
 use crate::state::{PartitionRecord, PartitionState};
 use crate::storage::RingRef;
 
@@ -44,7 +44,7 @@ impl CheckpointHeader {
     pub(crate) fn encode(&self, salt: u64) -> Vec<u8> {
         let mut out = Vec::with_capacity(BLOCK);
         out.put(CHECKPOINT_MAGIC);
-        out.u16(FORMAT_VERSION);
+        out.u16(CHECKPOINT_VERSION);
         out.u16(u16::from(self.clean));
         out.u32(0);
         out.put(&self.storage);
@@ -144,11 +144,11 @@ pub(crate) fn read_checkpoint<'a>(
         return invalid(0, "magic", format!("{:02x?}", &header[..8]), "RWCKPT01".to_owned());
     }
     let version = u16::from_le_bytes([header[8], header[9]]);
-    if version != FORMAT_VERSION {
+    if !(1..=CHECKPOINT_VERSION).contains(&version) {
         return Err(Error::Version {
             path: path.into(),
             got: version.into(),
-            expected: FORMAT_VERSION.into(),
+            expected: CHECKPOINT_VERSION.into(),
         });
     }
     if header[16..32] != ring.storage {
@@ -189,7 +189,7 @@ pub(crate) fn read_checkpoint<'a>(
         );
     }
     // The checksums fit, so from here on anything that does not parse is a bug or a forgery: refused, not skipped.
-    match read_body(&header, body) {
+    match read_body(&header, body, version) {
         Ok((partitions, deletions)) => {
             Ok(CheckpointRead::Valid(Checkpoint { header, partitions, deletions }))
         }
@@ -200,13 +200,14 @@ pub(crate) fn read_checkpoint<'a>(
 fn read_body<'a>(
     header: &CheckpointHeader,
     body: &'a [u8],
+    version: u16,
 ) -> Parse<(Vec<PartitionRecord<'a>>, Vec<Deletion>)> {
     let mut t = Take::new(body);
     let mut partitions = Vec::new();
     for _ in 0..header.partitions {
         let n = t.count(1)?;
         let mut record = Take::new(t.bytes(n)?);
-        partitions.push(PartitionState::take(&mut record)?);
+        partitions.push(PartitionState::take(&mut record, version)?);
         record.end()?;
     }
     let mut deletions = Vec::new();

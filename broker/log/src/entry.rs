@@ -3,6 +3,7 @@
 use crate::bytes::{Parse, Put, Take};
 use crate::ids::{Generation, PartitionId, RingId, TopicId};
 use crate::limits::APPEND_OVERHEAD;
+use crate::state::SegmentState;
 
 /// A partition as entries name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,14 +45,42 @@ pub struct ExtentEntry<'a> {
     pub tail: &'a [u8],
 }
 
-/// A segment that compaction takes away or puts in its place.
+/// A segment that compaction puts in the place of others: its row of the segment table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Replaced {
+pub struct NewSegment {
     pub base: i64,
+    pub end: i64,
     pub compaction: u32,
     pub meta_crc: u32,
     pub length: u64,
+    pub first_append_ms: i64,
+    pub last_append_ms: i64,
+    pub first_timestamp: i64,
+    pub max_timestamp: i64,
+    pub max_timestamp_offset: i64,
+    pub horizon_ms: i64,
 }
+
+impl From<&SegmentState> for NewSegment {
+    fn from(s: &SegmentState) -> NewSegment {
+        NewSegment {
+            base: s.base,
+            end: s.end,
+            compaction: s.compaction,
+            meta_crc: s.meta_crc,
+            length: s.length,
+            first_append_ms: s.first_append_ms,
+            last_append_ms: s.last_append_ms,
+            first_timestamp: s.first_timestamp,
+            max_timestamp: s.max_timestamp,
+            max_timestamp_offset: s.max_timestamp_offset,
+            horizon_ms: s.horizon_ms,
+        }
+    }
+}
+
+/// Bytes of a [`NewSegment`].
+const NEW_SEGMENT: usize = 8 + 8 + 4 + 4 + 8 + 6 * 8;
 
 /// One entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,8 +107,11 @@ pub enum Entry<'a> {
     },
     Replace {
         partition: PartitionRef,
+        /// Compaction has seen everything below.
+        clean_end: i64,
+        /// Base offset and compaction number of each; none: only `clean_end` moves.
         old: Vec<(i64, u32)>,
-        new: Vec<Replaced>,
+        new: Vec<NewSegment>,
     },
     LogStart {
         partition: PartitionRef,
@@ -162,7 +194,7 @@ impl<'a> Entry<'a> {
             }
             Entry::Roll { .. } => 24 + 24,
             Entry::Seal { .. } => 24 + 24,
-            Entry::Replace { old, new, .. } => 24 + 8 + 16 * old.len() + 24 * new.len(),
+            Entry::Replace { old, new, .. } => 24 + 16 + 16 * old.len() + NEW_SEGMENT * new.len(),
             Entry::LogStart { .. } => 24 + 8,
             Entry::Epoch { .. } => 24 + 16,
             Entry::ProducerIds { .. } => 8,
@@ -213,8 +245,9 @@ impl<'a> Entry<'a> {
                 out.u32(*meta_crc);
                 out.u32(0);
             }
-            Entry::Replace { partition, old, new } => {
+            Entry::Replace { partition, clean_end, old, new } => {
                 partition.put(out);
+                out.i64(*clean_end);
                 out.count(old.len());
                 out.count(new.len());
                 for (base, compaction) in old {
@@ -224,9 +257,20 @@ impl<'a> Entry<'a> {
                 }
                 for n in new {
                     out.i64(n.base);
+                    out.i64(n.end);
                     out.u32(n.compaction);
                     out.u32(n.meta_crc);
                     out.u64(n.length);
+                    for v in [
+                        n.first_append_ms,
+                        n.last_append_ms,
+                        n.first_timestamp,
+                        n.max_timestamp,
+                        n.max_timestamp_offset,
+                        n.horizon_ms,
+                    ] {
+                        out.i64(v);
+                    }
                 }
             }
             Entry::LogStart { partition, offset } => {
@@ -353,25 +397,30 @@ impl<'a> Entry<'a> {
                 entry
             }
             5 => {
-                let (n, m) = (b.count(16)?, b.count(0)?);
+                let clean_end = b.i64()?;
+                let (n, m) = (b.count(16)?, b.count(NEW_SEGMENT)?);
                 let mut old = Vec::with_capacity(n);
                 for _ in 0..n {
                     old.push((b.i64()?, b.u32()?));
                     b.zeros(4)?;
                 }
-                if m > b.remaining() / 24 {
-                    return b.fail("count", m, b.remaining() / 24);
-                }
                 let mut new = Vec::with_capacity(m);
                 for _ in 0..m {
-                    new.push(Replaced {
+                    new.push(NewSegment {
                         base: b.i64()?,
+                        end: b.i64()?,
                         compaction: b.u32()?,
                         meta_crc: b.u32()?,
                         length: b.u64()?,
+                        first_append_ms: b.i64()?,
+                        last_append_ms: b.i64()?,
+                        first_timestamp: b.i64()?,
+                        max_timestamp: b.i64()?,
+                        max_timestamp_offset: b.i64()?,
+                        horizon_ms: b.i64()?,
                     });
                 }
-                Entry::Replace { partition, old, new }
+                Entry::Replace { partition, clean_end, old, new }
             }
             6 => Entry::LogStart { partition, offset: b.i64()? },
             7 => {
@@ -434,8 +483,21 @@ mod tests {
             Entry::Seal { partition, segment: 1, length: 2, meta_crc: 3 },
             Entry::Replace {
                 partition,
+                clean_end: 20,
                 old: vec![(0, 0), (10, 1)],
-                new: vec![Replaced { base: 0, compaction: 2, meta_crc: 9, length: 1 }],
+                new: vec![NewSegment {
+                    base: 0,
+                    end: 20,
+                    compaction: 2,
+                    meta_crc: 9,
+                    length: 1,
+                    first_append_ms: 3,
+                    last_append_ms: 4,
+                    first_timestamp: -1,
+                    max_timestamp: 5,
+                    max_timestamp_offset: 6,
+                    horizon_ms: 7,
+                }],
             },
             Entry::LogStart { partition, offset: 12 },
             Entry::Epoch { partition, epoch: 4, start: 13 },

@@ -38,6 +38,10 @@ pub enum Error {
     #[error("offset {offset} is not in {start}..={end}")]
     OffsetOutOfRange { offset: i64, start: i64, end: i64 },
 
+    /// Within the crate: whoever was reading it begins anew, with the segment that took its place.
+    #[error("segment {base} was replaced by compaction while it was read")]
+    Replaced { base: i64 },
+
     #[error("the log is closed")]
     Closed,
 }

@@ -37,18 +37,19 @@ mod read;
 mod search;
 mod segment_files;
 
+mod cleaner;
 mod maintenance;
 mod retention;
 mod store;
 mod sweep;
 
-pub use entry::{Entry, ExtentEntry, PartitionRef};
+pub use entry::{Entry, ExtentEntry, NewSegment, PartitionRef};
 pub use error::{Error, Result};
 pub use frame::{Expected, FrameHeader, FrameRead, read_frame};
 pub use ids::{Generation, PartitionId, RingId, Sequence, TopicId};
 pub use journal::Receipt;
 pub use limits::*;
-pub use log::{AppendError, Appended, Log, LogConfig};
+pub use log::{AppendError, Appended, Log, LogConfig, Ratio};
 pub use meta::SegmentMeta;
 pub use mutant::Mutant;
 pub use read::{Fetched, FetchedRange};

@@ -3,8 +3,10 @@
 /// Unit of all direct IO, and of everything that FORMAT.md aligns.
 pub const BLOCK: usize = rillway_io::BLOCK;
 
-/// Version of the on-disk format that this build writes and the only one that it reads.
+/// Version of the on-disk format that this build writes and, but for checkpoints, the only one that it reads.
 pub const FORMAT_VERSION: u16 = 1;
+/// Version of checkpoints: 2 knows how far a partition is compacted. Version 1 is read too.
+pub const CHECKPOINT_VERSION: u16 = 2;
 
 /// Smallest ring: a quarter of it must still hold the largest batch that Kafka's default allows (1 MiB and a header).
 pub const RING_BYTES_MIN: u64 = 8 << 20;
@@ -47,6 +49,16 @@ pub const EXTENT_ENTRY_MAX: usize = (8 + 64 + 61 + 4 + BLOCK).next_multiple_of(8
 /// Bytes before the batches of an APPEND entry: entry header, partition, segment, position, base offset.
 pub const APPEND_OVERHEAD: usize = 8 + 24 + 8 + 8 + 8;
 pub const FRAME_HEADER: usize = 64;
+
+/// Memory of the cleaner's map of keys, per core. Kafka takes 128 MiB for a whole node (log.cleaner.dedupe.buffer.size).
+pub const DEDUPE_BYTES_DEFAULT: usize = 32 << 20;
+/// Smallest map: more keys than one batch of the smallest records should come to.
+pub const DEDUPE_BYTES_MIN: usize = 1 << 20;
+/// What a batch of a compacted topic may unpack to. One that unpacks to more is refused by produce, and kept as it is by
+/// the cleaner: at 1 GB/s its core is away for 16 ms.
+pub const UNPACKED_BYTES_MAX: usize = 16 << 20;
+/// Segments that one REPLACE takes away at most: its entry must fit the smallest frame.
+pub const REPLACED_MAX: usize = 4096;
 
 /// Longest topic name that Kafka allows.
 pub const TOPIC_NAME_MAX: usize = 249;

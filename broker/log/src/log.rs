@@ -20,7 +20,9 @@ use crate::error::{Error, Result};
 use crate::ids::{PartitionId, Sequence};
 use crate::meta::SegmentMeta;
 use crate::recovery::RecoveredPartition;
-use crate::state::{Change, PartitionState, ProducerTable, SegmentState, SegmentStatus};
+use crate::state::{
+    Change, PartitionState, ProducerTable, SegmentKey, SegmentState, SegmentStatus,
+};
 use crate::store::Inner;
 use crate::tail::Tail;
 
@@ -41,6 +43,46 @@ pub struct LogConfig {
     pub file_delete_delay_ms: Option<i64>,
     /// cleanup.policy has `delete`: retention takes old segments.
     pub delete: bool,
+    /// cleanup.policy has `compact`: of each key the newest record stays.
+    pub compact: bool,
+    /// delete.retention.ms: how long a tombstone stays once it is all that is left of its key.
+    pub delete_retention_ms: i64,
+    /// min.cleanable.dirty.ratio.
+    pub min_cleanable_ratio: Ratio,
+    /// min.compaction.lag.ms: what is younger is not compacted.
+    pub min_compaction_lag_ms: i64,
+    /// max.compaction.lag.ms: what is older is, whatever the ratio.
+    pub max_compaction_lag_ms: i64,
+}
+
+impl LogConfig {
+    /// How long a segment takes appends: one that is to be compacted within a time must be rolled within it.
+    pub(crate) fn roll_ms(&self) -> i64 {
+        if self.compact { self.segment_ms.min(self.compaction_lag_ms()) } else { self.segment_ms }
+    }
+
+    /// max.compaction.lag.ms, which is never below the least lag.
+    pub(crate) fn compaction_lag_ms(&self) -> i64 {
+        self.max_compaction_lag_ms.max(self.min_compaction_lag_ms)
+    }
+}
+
+/// A share, from 0 to 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ratio(u64);
+
+impl Ratio {
+    pub const HALF: Ratio = Ratio(0.5f64.to_bits());
+
+    /// `None` unless it is from 0 to 1.
+    pub fn new(share: f64) -> Option<Ratio> {
+        // -0.0 is 0.0, so that equal shares are equal.
+        (0.0..=1.0).contains(&share).then(|| Ratio((share + 0.0).to_bits()))
+    }
+
+    pub fn get(self) -> f64 {
+        f64::from_bits(self.0)
+    }
 }
 
 impl Default for LogConfig {
@@ -53,6 +95,11 @@ impl Default for LogConfig {
             max_message_bytes: 1_048_588,
             file_delete_delay_ms: None,
             delete: true,
+            compact: false,
+            delete_retention_ms: 86_400_000,
+            min_cleanable_ratio: Ratio::HALF,
+            min_compaction_lag_ms: 0,
+            max_compaction_lag_ms: i64::MAX,
         }
     }
 }
@@ -77,7 +124,7 @@ struct Assigned {
 #[derive(Clone, Copy)]
 pub(crate) struct Hint {
     pub offset: i64,
-    pub segment: i64,
+    pub segment: SegmentKey,
     pub position: u64,
 }
 
@@ -90,10 +137,10 @@ pub(crate) struct State {
     pub tails: BTreeMap<i64, Tail>,
     /// Up to where an unsealed segment's file is extended.
     pub extended: BTreeMap<i64, u64>,
-    pub files: BTreeMap<i64, DirectFile>,
+    pub files: BTreeMap<SegmentKey, DirectFile>,
     /// Those that readers have open beside it, to send them from the page cache: the last few.
-    pub sealed: VecDeque<(i64, SealedFile)>,
-    pub metas: BTreeMap<i64, Rc<SegmentMeta>>,
+    pub sealed: VecDeque<(SegmentKey, SealedFile)>,
+    pub metas: BTreeMap<SegmentKey, Rc<SegmentMeta>>,
     hints: [Hint; HINTS],
     next_hint: usize,
     pub config: LogConfig,
@@ -122,9 +169,19 @@ pub struct Log {
     pub(crate) files_turn: Semaphore,
     /// Opening a segment's file.
     pub(crate) opening: Semaphore,
-    /// What takes sealed segments out of the table: LOG_START. Each is checked against flushed state, so the one before
-    /// it must be flushed.
+    /// What takes sealed segments out of the table: LOG_START and REPLACE. Each is checked against flushed state, so
+    /// the one before it must be flushed.
     pub(crate) table_turn: Semaphore,
+    pub(crate) cleaning: Cleaning,
+}
+
+/// What the cleaner knows of a log in this life.
+#[derive(Default)]
+pub(crate) struct Cleaning {
+    /// Nothing is left in the directory of a cleaning that an earlier life did not finish.
+    pub swept: Cell<bool>,
+    /// It holds a batch that is not what its checksum says: it is left alone.
+    pub damaged: Cell<bool>,
 }
 
 impl Log {
@@ -144,7 +201,7 @@ impl Log {
             written_epoch: flushed.epochs.latest(),
             producers: flushed.producers.clone(),
         };
-        let none = Hint { offset: -1, segment: -1, position: 0 };
+        let none = Hint { offset: -1, segment: SegmentKey::written(-1), position: 0 };
         Rc::new(Log {
             store: Rc::downgrade(store),
             id: flushed.id,
@@ -161,6 +218,7 @@ impl Log {
             files_turn: Semaphore::new(1),
             opening: Semaphore::new(1),
             table_turn: Semaphore::new(1),
+            cleaning: Cleaning::default(),
             state: RefCell::new(State {
                 flushed,
                 assigned,
@@ -323,13 +381,17 @@ impl Log {
             "{}: flushed beyond what is assigned",
             self.id
         );
+        let mut freed = 0;
         for segment in &gone {
-            state.tails.remove(&segment.base);
+            freed += state.tails.remove(&segment.base).map_or(0, |tail| tail.memory());
             state.extended.remove(&segment.base);
-            state.metas.remove(&segment.base);
-            state.sealed.retain(|(base, _)| *base != segment.base);
+            state.metas.remove(&segment.key());
+            state.sealed.retain(|(key, _)| *key != segment.key());
         }
         self.gone.borrow_mut().extend(gone);
+        if let Some(store) = self.store.upgrade() {
+            store.cached_bytes.set(store.cached_bytes.get().saturating_sub(freed));
+        }
     }
 
     /// Segments that left the table since this was asked last: their files can go.

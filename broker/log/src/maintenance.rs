@@ -251,7 +251,7 @@ impl Inner {
     }
 
     /// Makes every completed segment write durable (storage.md section 1).
-    async fn sync_segments(&self) {
+    pub(crate) async fn sync_segments(&self) {
         let recovering = self.tasks.borrow().is_empty();
         let result = if self.mutant.is(Mutant::RecoveryWithoutSyncfs) && recovering {
             Ok(())
@@ -455,7 +455,7 @@ impl Inner {
         for log in logs {
             let delay = self.delete_delay(&log);
             for segment in log.take_gone() {
-                let file = log.state_mut().files.remove(&segment.base);
+                let file = log.state_mut().files.remove(&segment.key());
                 if let Some(file) = file {
                     let _ = file.close().await;
                 }
@@ -471,7 +471,9 @@ impl Inner {
                         Err(e) => tracing::warn!("{}: could not be renamed: {e}", from.display()),
                     }
                 }
-                self.count(|c| c.retention_deletes += 1);
+                if segment.end <= log.log_start() {
+                    self.count(|c| c.retention_deletes += 1);
+                }
             }
         }
     }

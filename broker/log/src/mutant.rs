@@ -14,15 +14,21 @@ pub enum Mutant {
     RecoveryWithoutSyncfs,
     /// A duplicate batch is answered when it is recognised, not when its original is flushed.
     DuplicateAcknowledgedEarly,
+    /// A REPLACE names new segments before a `syncfs` has made them durable.
+    ReplaceBeforeSyncfs,
+    /// Compaction unlinks old segments before the REPLACE is flushed.
+    OldFilesGoneBeforeReplace,
 }
 
 impl Mutant {
-    pub const ALL: [(&'static str, Mutant); 5] = [
+    pub const ALL: [(&'static str, Mutant); 7] = [
         ("ack-before-flush", Mutant::AckBeforeFlush),
         ("ring-flush-trusted-for-segments", Mutant::RingFlushTrustedForSegments),
         ("region-released-before-syncfs", Mutant::RegionReleasedBeforeSyncfs),
         ("recovery-without-syncfs", Mutant::RecoveryWithoutSyncfs),
         ("duplicate-acknowledged-early", Mutant::DuplicateAcknowledgedEarly),
+        ("replace-before-syncfs", Mutant::ReplaceBeforeSyncfs),
+        ("old-files-gone-before-replace", Mutant::OldFilesGoneBeforeReplace),
     ];
 
     pub fn by_name(name: &str) -> Option<Mutant> {

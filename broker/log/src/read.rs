@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::limits::{INDEX_INTERVAL, READ_BYTES_MAX};
 use crate::log::{Hint, Log};
 use crate::meta::{self, SegmentMeta};
-use crate::state::{IndexEntry, SegmentState, SegmentStatus};
+use crate::state::{IndexEntry, SegmentKey, SegmentState, SegmentStatus};
 use crate::store::Inner;
 
 /// What a `.meta` file may take; an index entry per 256 KiB of a segment of 2 GiB, and 10,000 producers.
@@ -55,7 +55,7 @@ struct Span {
 /// Flushed bytes of one segment, which move from the tail to the file while they wait to be sent.
 struct SegmentBytes {
     log: Rc<Log>,
-    segment: i64,
+    segment: SegmentKey,
     /// Pinned: retention may take the segment meanwhile.
     file: Option<DirectFile>,
     sealed: Option<SealedFile>,
@@ -65,7 +65,9 @@ impl Source for SegmentBytes {
     fn locate(&self, pos: u64, max: usize) -> Option<Located> {
         let state = self.log.state();
         let mut max = max;
-        if let Some(tail) = state.tails.get(&self.segment) {
+        // What compaction made was never in memory.
+        let tail = state.tails.get(&self.segment.base).filter(|_| self.segment.compaction == 0);
+        if let Some(tail) = tail {
             let end = (pos + max as u64).min(tail.end());
             if pos >= tail.start() && pos < end {
                 let chunks = tail.slices(pos..end).into_iter().map(|(_, chunk)| chunk);
@@ -99,6 +101,8 @@ pub(crate) struct Walker {
     log: Rc<Log>,
     store: Rc<Inner>,
     pub segment: SegmentState,
+    /// Pinned when it is first read from: compaction may replace the segment meanwhile.
+    file: Option<DirectFile>,
     window: Option<(u64, Chunk)>,
     window_bytes: usize,
     /// For the memory of the window.
@@ -112,19 +116,19 @@ impl Walker {
         let mut position = range.start;
         while position < range.end {
             // Asked anew after every wait: the tail may have let go of what is durable.
-            let in_memory =
-                self.log.state().tails.get(&self.segment.base).map(|t| (t.start(), t.end()));
-            let file_end = match in_memory {
-                Some((start, end)) if position >= start && range.end <= end => {
-                    let state = self.log.state();
-                    let tail = state.tails.get(&self.segment.base).expect("looked up a moment ago");
-                    out.extend(
-                        tail.slices(position..range.end).into_iter().map(|(_, chunk)| chunk),
-                    );
-                    return Ok(out);
+            let file_end = {
+                let state = self.log.state();
+                let written = self.segment.compaction == 0;
+                let tail = state.tails.get(&self.segment.base).filter(|_| written);
+                match tail {
+                    Some(tail) if position >= tail.start() && range.end <= tail.end() => {
+                        let slices = tail.slices(position..range.end);
+                        out.extend(slices.into_iter().map(|(_, chunk)| chunk));
+                        return Ok(out);
+                    }
+                    Some(tail) => tail.start().min(range.end),
+                    None => range.end,
                 }
-                Some((start, _)) => start.min(range.end),
-                None => range.end,
             };
             let piece = self.file_bytes(position, (file_end - position) as usize).await?;
             position += piece.len() as u64;
@@ -142,7 +146,11 @@ impl Walker {
             let from = (position - start) as usize;
             return Ok(chunk.slice(from..chunk.len().min(from + len)));
         }
-        let file = self.log.segment_file(&self.store, self.segment.base, false).await?;
+        let file = match &self.file {
+            Some(file) => file.clone(),
+            None => self.log.file(&self.store, self.segment.key(), false).await?,
+        };
+        self.file = Some(file.clone());
         let want = len.max(self.window_bytes).min((self.segment.length - position) as usize);
         self.window = None;
         if self.memory.as_ref().is_none_or(|memory| memory.units() < want) {
@@ -225,6 +233,21 @@ impl Log {
         file_bytes: usize,
     ) -> Result<Fetched> {
         let file_bytes = file_bytes.min(READ_BYTES_MAX);
+        loop {
+            match self.read_span(offset, max_bytes, file_bytes, at_least_one).await {
+                Err(Error::Replaced { .. }) => {}
+                done => return done,
+            }
+        }
+    }
+
+    async fn read_span(
+        self: &Rc<Self>,
+        offset: i64,
+        max_bytes: usize,
+        file_bytes: usize,
+        at_least_one: bool,
+    ) -> Result<Fetched> {
         let mut fetched = Fetched::default();
         if let Some(found) = self.extent(offset, max_bytes, file_bytes, at_least_one).await? {
             let Span { mut walker, start, stop } = found;
@@ -239,6 +262,21 @@ impl Log {
     /// As [`Log::read`], without the bytes: they are found when they are sent. `cached`: those of a sealed segment are
     /// sent from the page cache.
     pub async fn fetch(
+        self: &Rc<Self>,
+        offset: i64,
+        max_bytes: usize,
+        at_least_one: bool,
+        cached: bool,
+    ) -> Result<FetchedRange> {
+        loop {
+            match self.fetch_span(offset, max_bytes, at_least_one, cached).await {
+                Err(Error::Replaced { .. }) => {}
+                done => return done,
+            }
+        }
+    }
+
+    async fn fetch_span(
         self: &Rc<Self>,
         offset: i64,
         max_bytes: usize,
@@ -266,31 +304,74 @@ impl Log {
         start: u64,
         cached: bool,
     ) -> Result<SegmentBytes> {
-        let base = walker.segment.base;
+        let key = walker.segment.key();
         let mut source =
-            SegmentBytes { log: Rc::clone(self), segment: base, file: None, sealed: None };
-        if self.holds(base, start) {
+            SegmentBytes { log: Rc::clone(self), segment: key, file: None, sealed: None };
+        if self.holds(key, start) {
             // Pinned if it is open; if it is not, none of these bytes is in it yet.
-            source.file = self.state().files.get(&base).cloned();
+            source.file = self.state().files.get(&key).cloned();
             return Ok(source);
+        }
+        // Found while the segment was there: it is read on, whatever takes its place.
+        if let Some(file) = &walker.file {
+            source.file = Some(file.clone());
         }
         if cached && walker.segment.status == SegmentStatus::Sealed {
             source.sealed = self.sealed_file(&walker.store, &walker.segment).await;
         }
-        if source.sealed.is_none() {
-            source.file = Some(self.segment_file(&walker.store, base, false).await?);
+        if source.sealed.is_none() && source.file.is_none() {
+            source.file = Some(self.file(&walker.store, key, false).await?);
         }
         Ok(source)
     }
 
     /// Whether everything from a position of a segment on is in memory.
-    fn holds(&self, segment: i64, position: u64) -> bool {
-        self.state().tails.get(&segment).is_some_and(|tail| tail.start() <= position)
+    fn holds(&self, segment: SegmentKey, position: u64) -> bool {
+        let state = self.state();
+        let tail = state.tails.get(&segment.base).filter(|_| segment.compaction == 0);
+        tail.is_some_and(|tail| tail.start() <= position)
     }
 
     fn ends(&self) -> (i64, i64) {
         let state = self.state();
         (state.flushed.end, state.flushed.log_start)
+    }
+
+    /// Where the batch stands that holds `offset`, or the first one behind it; `None` at the end of the log.
+    async fn begin(self: &Rc<Self>, offset: i64) -> Result<Option<(Walker, u64, i64)>> {
+        let mut from = offset;
+        loop {
+            let segment = {
+                let state = self.state();
+                let (start, end) = (state.flushed.log_start, state.flushed.end);
+                if offset < start || offset > end {
+                    return Err(Error::OffsetOutOfRange { offset, start, end });
+                }
+                if from >= end {
+                    return Ok(None);
+                }
+                state.flushed.segment_of(from).cloned()
+            };
+            let Some(segment) = segment else {
+                return Err(self.refuse(format!("no segment holds offset {from}")));
+            };
+            // An offset at the end of a rolled segment is the first of the next one; `segment_of` found that one.
+            let mut walker = self.walker(segment, HEADER_WINDOW)?;
+            let key = walker.segment.key();
+            if let Some(hint) = self.hint(from).filter(|h| h.segment == key) {
+                return Ok(Some((walker, hint.position, from)));
+            }
+            let floor = self.index_floor(&walker.segment, from).await?;
+            walker.window_bytes = INDEX_INTERVAL as usize;
+            if let Some(first) = walker.find(from, floor).await? {
+                return Ok(Some((walker, first.position, first.base_offset)));
+            }
+            // Compaction took all from here to the segment's end. Without it there is no such hole.
+            if walker.segment.compaction == 0 {
+                return Err(self.refuse(format!("offset {from} is not in segment {}", key.base)));
+            }
+            from = walker.segment.end;
+        }
     }
 
     /// The batches that answer a read at `offset`, of at most `max_bytes` if they are in memory, else `file_bytes`;
@@ -303,35 +384,11 @@ impl Log {
         at_least_one: bool,
     ) -> Result<Option<Span>> {
         self.check_refused()?;
-        let segment = {
-            let state = self.state();
-            let (start, end) = (state.flushed.log_start, state.flushed.end);
-            if offset < start || offset > end {
-                return Err(Error::OffsetOutOfRange { offset, start, end });
-            }
-            if offset == end {
-                return Ok(None);
-            }
-            state.flushed.segment_of(offset).cloned()
+        let Some((mut walker, start, start_offset)) = self.begin(offset).await? else {
+            return Ok(None);
         };
-        let Some(segment) = segment else {
-            return Err(self.refuse(format!("no segment holds offset {offset}")));
-        };
-        // An offset at the end of a rolled segment is the first of the next one; `segment_of` found that one.
-        let mut walker = self.walker(segment, HEADER_WINDOW)?;
-        let base = walker.segment.base;
-        let (start, start_offset) = match self.hint(offset).filter(|h| h.segment == base) {
-            Some(hint) => (hint.position, offset),
-            None => {
-                let from = self.index_floor(&walker.segment, offset).await?;
-                walker.window_bytes = INDEX_INTERVAL as usize;
-                let Some(first) = walker.find(offset, from).await? else {
-                    return Err(self.refuse(format!("offset {offset} is not in segment {base}")));
-                };
-                (first.position, first.base_offset)
-            }
-        };
-        let in_memory = self.holds(base, start);
+        let key = walker.segment.key();
+        let in_memory = self.holds(key, start);
         let max = if in_memory { max_bytes } else { max_bytes.min(file_bytes) } as u64;
         let mut from = (start, start_offset);
         if !in_memory && walker.segment.length - start > max {
@@ -352,7 +409,7 @@ impl Log {
             stop(&mut walker, start, from, max, at_least_one).await?
         };
         if stop > start {
-            self.remember(Hint { offset: next_offset, segment: base, position: stop });
+            self.remember(Hint { offset: next_offset, segment: key, position: stop });
         }
         Ok(Some(Span { walker, start, stop }))
     }
@@ -366,6 +423,7 @@ impl Log {
             log: Rc::clone(self),
             store: self.store()?,
             segment,
+            file: None,
             window: None,
             window_bytes: window_bytes.max(4096),
             memory: None,
@@ -389,13 +447,13 @@ impl Log {
 
     /// A sealed segment's `.meta`, read once.
     pub(crate) async fn meta(&self, segment: &SegmentState) -> Result<Rc<SegmentMeta>> {
-        if let Some(meta) = self.state().metas.get(&segment.base) {
+        if let Some(meta) = self.state().metas.get(&segment.key()) {
             return Ok(Rc::clone(meta));
         }
         let store = self.store()?;
         let path = self.dir.join(meta_file(segment.base, segment.compaction));
         let bytes = store.rt.disk().read_file(&path, META_BYTES_MAX).await.map_err(|e| {
-            if e.is_not_found() { self.missing(segment.base, &path) } else { Error::from(e) }
+            if e.is_not_found() { self.missing(segment.key(), &path) } else { Error::from(e) }
         })?;
         let crc = crc32c::crc32c(&bytes);
         if crc != segment.meta_crc {
@@ -404,7 +462,9 @@ impl Log {
             return Err(self.refuse(what));
         }
         let meta = Rc::new(meta::decode(&path, &store.reference.storage, &bytes)?);
-        self.state_mut().metas.insert(segment.base, Rc::clone(&meta));
+        if self.state().flushed.has(segment.key()) {
+            self.state_mut().metas.insert(segment.key(), Rc::clone(&meta));
+        }
         Ok(meta)
     }
 }

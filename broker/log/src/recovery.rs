@@ -19,7 +19,9 @@ use crate::ids::{PartitionId, Sequence};
 use crate::limits::{BLOCK, frame_bytes_max};
 use crate::ring::Ring;
 use crate::rings::{FRAMES_START, check_header, checkpoint_path, ring_path};
-use crate::state::{BatchInfo, Change, Mismatch, PartitionState, ProducerTable, SegmentStatus};
+use crate::state::{
+    BatchInfo, Change, Mismatch, PartitionState, ProducerTable, SegmentKey, SegmentStatus,
+};
 use crate::storage::RingRef;
 use crate::tail::{Tail, recorded};
 
@@ -535,7 +537,14 @@ fn replay_entry(
                 p.tails.insert(base, fresh);
             }
         }
-        (Change::Truncate { .. } | Change::LogStart { .. } | Change::Epoch { .. }, _) => {}
+        // The tail of a sealed segment went with its SEAL.
+        (
+            Change::Truncate { .. }
+            | Change::Replace { .. }
+            | Change::LogStart { .. }
+            | Change::Epoch { .. },
+            _,
+        ) => {}
     }
     Ok(())
 }
@@ -597,8 +606,13 @@ fn change_of<'a>(entry: &Entry<'a>) -> std::result::Result<(Change, &'a [u8]), M
                 tail,
             )
         }
-        Entry::Replace { .. } => {
-            return Err(mismatch("entry", "REPLACE", "none: this build does not compact"));
+        Entry::Replace { clean_end, old, new, .. } => {
+            let old = old
+                .iter()
+                .map(|(base, compaction)| SegmentKey { base: *base, compaction: *compaction });
+            let change =
+                Change::Replace { clean_end: *clean_end, old: old.collect(), new: new.clone() };
+            (change, none)
         }
         Entry::ProducerIds { .. }
         | Entry::Create { .. }

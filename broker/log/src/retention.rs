@@ -109,6 +109,9 @@ fn due(p: &PartitionState, config: &LogConfig, now_ms: i64) -> Due {
     if p.segments.first().is_some_and(|s| is_passed(s, p.log_start)) {
         return Due::Delete(p.log_start);
     }
+    if !config.delete {
+        return Due::Nothing;
+    }
     let expired = |s: &SegmentState| {
         config.retention_ms >= 0
             && s.length > 0
@@ -203,6 +206,14 @@ mod tests {
         assert_eq!(due(&p, &config(-1, -1), 1_000), Due::Nothing, "its last record is there");
         p.log_start = 13;
         assert_eq!(due(&p, &config(-1, -1), 1_000), Due::Delete(13));
+    }
+
+    #[test]
+    fn a_topic_that_is_only_compacted_keeps_its_segments_whatever_their_age_and_size() {
+        let p = partition(&[(100, 10), (100, 20)]);
+        let both = LogConfig { compact: true, ..config(100, 0) };
+        assert_eq!(due(&p, &both, 1_000), Due::Delete(20));
+        assert_eq!(due(&p, &LogConfig { delete: false, ..both }, 1_000), Due::Nothing);
     }
 
     #[test]

@@ -25,6 +25,15 @@ const DECOMPRESSED_MAX: usize = 64 << 20;
 impl Log {
     /// The first record, from the log start on, whose timestamp is at least `timestamp`.
     pub async fn offset_for_timestamp(self: &Rc<Self>, timestamp: i64) -> Result<Option<Found>> {
+        loop {
+            match self.first_since(timestamp).await {
+                Err(Error::Replaced { .. }) => {}
+                done => return done,
+            }
+        }
+    }
+
+    async fn first_since(self: &Rc<Self>, timestamp: i64) -> Result<Option<Found>> {
         self.check_refused()?;
         let (segments, start) = self.candidates(|s| s.max_timestamp >= timestamp);
         for segment in segments {
@@ -48,6 +57,15 @@ impl Log {
 
     /// The record with the largest timestamp, the lowest offset among equals (ListOffsets -3).
     pub async fn offset_of_max_timestamp(self: &Rc<Self>) -> Result<Option<Found>> {
+        loop {
+            match self.newest().await {
+                Err(Error::Replaced { .. }) => {}
+                done => return done,
+            }
+        }
+    }
+
+    async fn newest(self: &Rc<Self>) -> Result<Option<Found>> {
         self.check_refused()?;
         let (segments, start) = self.candidates(|_| true);
         let (mut largest, mut at) = (i64::MIN, None);
@@ -135,8 +153,10 @@ async fn inside(
     };
     let view = BatchView::parse(&bytes).map_err(|e| rotten(e.to_string()))?;
     let leader_epoch = view.leader_epoch();
-    // All records of such a batch have the batch's time.
-    if view.timestamp_type() == TimestampType::LogAppendTime {
+    // All records of such a batch have the batch's time. Which of them compaction has left only they themselves tell.
+    let whole = view.last_offset_delta().checked_add(1) == Some(view.record_count());
+    let append_time = view.timestamp_type() == TimestampType::LogAppendTime;
+    if append_time && whole {
         let found =
             Found { offset: batch.base_offset, timestamp: batch.max_timestamp, leader_epoch };
         return Ok(wanted(batch.next_offset - 1, batch.max_timestamp).then_some(found));
@@ -161,7 +181,12 @@ fn among_records(
     for record in records(&payload) {
         let record = record?;
         let offset = view.base_offset() + i64::from(record.offset_delta);
-        let timestamp = view.base_timestamp().saturating_add(record.timestamp_delta);
+        let timestamp = match view.timestamp_type() {
+            TimestampType::LogAppendTime => view.max_timestamp(),
+            TimestampType::CreateTime => {
+                view.base_timestamp().saturating_add(record.timestamp_delta)
+            }
+        };
         if wanted(offset, timestamp) {
             let leader_epoch = view.leader_epoch();
             return Ok(Some(Found { offset, timestamp, leader_epoch }));

@@ -10,7 +10,7 @@ use rillway_io::{DirectFile, SealedFile};
 use crate::error::{Error, Result};
 use crate::limits::{EXTEND_MAX, EXTEND_MIN, block_up};
 use crate::log::Log;
-use crate::state::{SegmentState, SegmentStatus};
+use crate::state::{SegmentKey, SegmentState, SegmentStatus};
 use crate::store::Inner;
 
 /// Sealed segments of one partition that are kept open for the page cache: where its slow readers and its fast ones are.
@@ -56,59 +56,76 @@ impl Log {
         Ok(())
     }
 
-    /// The descriptor of a segment, opened once; the file is made if `create` and nothing of it was ever durable.
+    /// The descriptor of a segment that takes appends or waits for its seal.
     pub(crate) async fn segment_file(
         &self,
         store: &Inner,
         segment: i64,
         create: bool,
     ) -> Result<DirectFile> {
-        if let Some(file) = self.state().files.get(&segment) {
+        self.file(store, SegmentKey::written(segment), create).await
+    }
+
+    /// The descriptor of a segment, opened once; the file is made if `create` and nothing of it was ever durable.
+    pub(crate) async fn file(
+        &self,
+        store: &Inner,
+        key: SegmentKey,
+        create: bool,
+    ) -> Result<DirectFile> {
+        if let Some(file) = self.state().files.get(&key) {
             return Ok(file.clone());
         }
         // One at a time: a second descriptor would wait for the first one's lock.
         let _turn = self.opening.acquire(1).await;
-        if let Some(file) = self.state().files.get(&segment) {
+        if let Some(file) = self.state().files.get(&key) {
             return Ok(file.clone());
         }
         if create {
             self.make_directory(store).await?;
         }
-        let known = self.state().flushed.segment(segment).cloned();
-        let compaction = known.as_ref().map_or(0, |s| s.compaction);
+        let known = self.state().flushed.segment(key.base).cloned();
+        if known.as_ref().is_some_and(|s| s.key() != key) {
+            return Err(Error::Replaced { base: key.base });
+        }
         // A reader may be the first to open a segment that is written later.
         let write = known.as_ref().is_none_or(|s| s.status != SegmentStatus::Sealed);
-        let create = create && known.is_none_or(|s| s.durable == 0);
-        let path = self.dir.join(crate::directory::log_file(segment, compaction));
+        let for_appends = create;
+        let create = create && known.as_ref().is_none_or(|s| s.durable == 0);
+        let path = self.dir.join(crate::directory::log_file(key.base, key.compaction));
         let options = rillway_io::OpenOptions { write, create, ..Default::default() };
         let file = store.rt.disk().open(&path, options).await.map_err(|e| {
-            if e.is_not_found() {
-                self.missing(segment, &path)
-            } else {
-                self.no_room(store, e, &path)
-            }
+            if e.is_not_found() { self.missing(key, &path) } else { self.no_room(store, e, &path) }
         })?;
         // A killed process's writes may still land, and those of an extent need not be what stands there in the end. They
         // hold the lock of the descriptor that they were written through (storage.md 7).
         if write {
             file.lock_exclusive(store.options.lock_wait).await?;
         }
-        self.state_mut().files.insert(segment, file.clone());
+        // It may have left the table while it was being opened; then whoever has it is the last.
+        if for_appends || self.state().flushed.has(key) {
+            self.state_mut().files.insert(key, file.clone());
+        }
         Ok(file)
     }
 
-    /// A file of a segment is not there: because its segment, or the partition, was deleted while the caller was on its
-    /// way to it; otherwise the partition is refused.
-    pub(crate) fn missing(&self, segment: i64, path: &std::path::Path) -> Error {
+    /// A file of a segment is not there: because its segment was deleted or replaced, or the partition deleted, while the
+    /// caller was on its way to it; otherwise the partition is refused.
+    pub(crate) fn missing(&self, key: SegmentKey, path: &std::path::Path) -> Error {
         if self.is_deleted() {
             return Error::Closed;
         }
-        let (start, end) = {
+        let (start, end, active, known) = {
             let state = self.state();
-            (state.flushed.log_start, state.flushed.end)
+            let p = &state.flushed;
+            (p.log_start, p.end, p.active().base, p.has(key))
         };
-        if segment < start && self.state().flushed.segment(segment).is_none() {
-            return Error::OffsetOutOfRange { offset: segment, start, end };
+        if !known && key.base < start {
+            return Error::OffsetOutOfRange { offset: key.base, start, end };
+        }
+        // Compaction took it: into another form, or into the segment before it.
+        if !known && key.base < active {
+            return Error::Replaced { base: key.base };
         }
         self.refuse(format!("{} is missing", path.display()))
     }
@@ -183,8 +200,9 @@ impl Log {
     ) -> Option<SealedFile> {
         // Not before: only then has the last direct write to it completed.
         assert_eq!(segment.status, SegmentStatus::Sealed, "segment {} is written", segment.base);
-        let open = |sealed: &std::collections::VecDeque<(i64, SealedFile)>| {
-            sealed.iter().find(|(base, _)| *base == segment.base).map(|(_, file)| file.clone())
+        let key = segment.key();
+        let open = |sealed: &std::collections::VecDeque<(SegmentKey, SealedFile)>| {
+            sealed.iter().find(|(k, _)| *k == key).map(|(_, file)| file.clone())
         };
         if let Some(file) = open(&self.state().sealed) {
             return Some(file);
@@ -203,11 +221,11 @@ impl Log {
             return Some(file);
         }
         // It may have left the table while it was being opened; then it is not kept.
-        if state.flushed.segment(segment.base).is_some() {
+        if state.flushed.has(key) {
             if state.sealed.len() == SEALED_OPEN {
                 state.sealed.pop_front();
             }
-            state.sealed.push_back((segment.base, file.clone()));
+            state.sealed.push_back((key, file.clone()));
         }
         Some(file)
     }

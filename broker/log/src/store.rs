@@ -19,7 +19,9 @@ use crate::entry::{Entry, PartitionRef};
 use crate::error::{Error, Result};
 use crate::ids::{PartitionId, RingId, Sequence};
 use crate::journal::{Effect, Pending, Room};
-use crate::limits::{EXTENT_BYTES_DEFAULT, RING_BYTES_MIN, TOPIC_NAME_MAX, batch_bytes_max};
+use crate::limits::{
+    DEDUPE_BYTES_DEFAULT, EXTENT_BYTES_DEFAULT, RING_BYTES_MIN, TOPIC_NAME_MAX, batch_bytes_max,
+};
 use crate::log::{Log, LogConfig};
 use crate::mutant::{Active, Mutant};
 use crate::recovery::{Recovered, RecoveredPartition, recover};
@@ -47,6 +49,8 @@ pub struct StoreOptions {
     pub delete_delay: Duration,
     /// How long a killed process's lock on the ring is waited for.
     pub lock_wait: Duration,
+    /// Memory of the cleaner's map of keys (Kafka: log.cleaner.dedupe.buffer.size, there for all cleaners of a node).
+    pub dedupe_bytes: usize,
     pub mutant: Option<Mutant>,
 }
 
@@ -61,6 +65,7 @@ impl Default for StoreOptions {
             producer_expiration_ms: 86_400_000,
             delete_delay: Duration::from_secs(60),
             lock_wait: Duration::from_secs(10),
+            dedupe_bytes: DEDUPE_BYTES_DEFAULT,
             mutant: None,
         }
     }
@@ -87,6 +92,14 @@ pub struct StoreCounters {
     pub torn_frames: u64,
     /// Segments that recovery found rolled and not sealed.
     pub interrupted_seals: u64,
+    /// Passes of the cleaner over a partition.
+    pub cleanings: u64,
+    /// Segments that compaction took away, and their bytes; bytes that it put in their place.
+    pub segments_replaced: u64,
+    pub cleaned_bytes_in: u64,
+    pub cleaned_bytes_out: u64,
+    /// Files that the sweep of a start found of cleanings that were not finished.
+    pub interrupted_cleanings: u64,
 }
 
 impl StoreCounters {
@@ -107,6 +120,11 @@ impl StoreCounters {
         self.duplicates += other.duplicates;
         self.torn_frames += other.torn_frames;
         self.interrupted_seals += other.interrupted_seals;
+        self.cleanings += other.cleanings;
+        self.segments_replaced += other.segments_replaced;
+        self.cleaned_bytes_in += other.cleaned_bytes_in;
+        self.cleaned_bytes_out += other.cleaned_bytes_out;
+        self.interrupted_cleanings += other.interrupted_cleanings;
     }
 }
 
@@ -136,6 +154,8 @@ pub(crate) struct Inner {
     pub(crate) committed: Cell<Sequence>,
     /// Reserving room in the ring, in the order of arrival.
     pub(crate) turn: Semaphore,
+    /// Cleaning a partition, one at a time.
+    pub(crate) cleaner: Semaphore,
     /// Something waits in `pending`, or the store closes.
     pub(crate) work: Notify,
     /// A commit is applied, or ring or memory got room.
@@ -232,6 +252,7 @@ impl Store {
             assigned_producer_id: Cell::new(next_producer_id),
             pending: RefCell::new(Pending::new()),
             turn: Semaphore::new(1),
+            cleaner: Semaphore::new(1),
             work: Notify::new(),
             progress: Notify::new(),
             upkeep: Notify::new(),
@@ -322,6 +343,8 @@ impl Store {
         let state = PartitionState::new(partition, topic, 0, Sequence(0));
         let log = Log::recovered(&self.inner, RecoveredPartition { state, tails: BTreeMap::new() });
         log.configure(config);
+        // No earlier life has left anything of it.
+        log.cleaning.swept.set(true);
         let done = self.inner.push(&entry, Effect::Create(Rc::clone(&log)));
         done.wait().await?;
         Ok(log)

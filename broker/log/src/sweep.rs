@@ -7,6 +7,7 @@ use std::rc::Rc;
 use rillway_io::{Class, Disk, Runtime};
 
 use crate::log::Log;
+use crate::state::SegmentKey;
 use crate::store::Store;
 
 /// Removes the directories of deleted partitions, in the background.
@@ -38,7 +39,8 @@ impl Store {
                 if store.inner.closing.get() {
                     return;
                 }
-                sweep_log(&disk, &log).await;
+                sweep_log(&disk, &store, &log).await;
+                log.cleaning.swept.set(true);
                 store.inner.rt.yield_now().await;
             }
         });
@@ -46,15 +48,19 @@ impl Store {
     }
 }
 
-async fn sweep_log(disk: &Disk, log: &Rc<Log>) {
+async fn sweep_log(disk: &Disk, store: &Store, log: &Rc<Log>) {
     let Ok(entries) = disk.read_dir(log.directory()).await else {
         // It is made with the first append.
         return;
     };
     for entry in entries {
         let deleted = entry.name.ends_with(".deleted");
-        if !deleted && !is_gone(log, &entry.name) {
+        let gone = if deleted { Gone::Old } else { is_gone(log, &entry.name) };
+        if gone == Gone::No {
             continue;
+        }
+        if gone == Gone::Unfinished {
+            store.inner.count(|c| c.interrupted_cleanings += 1);
         }
         let path = log.directory().join(&entry.name);
         if let Err(e) = disk.remove_file(&path).await {
@@ -63,13 +69,61 @@ async fn sweep_log(disk: &Disk, log: &Rc<Log>) {
     }
 }
 
-/// A segment's file below the log start, of a segment that is in the table no more.
-fn is_gone(log: &Log, name: &str) -> bool {
-    let Some((base, rest)) = name.split_once('.') else { return false };
-    if base.len() != 20 || !(rest.ends_with("log") || rest.ends_with("meta")) {
-        return false;
-    }
-    let Ok(base) = base.parse::<i64>() else { return false };
+/// What a file of a partition's directory is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gone {
+    No,
+    /// Of a segment that is in the table no more, or in another form.
+    Old,
+    /// Of a cleaning that no REPLACE finished.
+    Unfinished,
+}
+
+fn is_gone(log: &Log, name: &str) -> Gone {
+    let Some(key) = parse(name) else { return Gone::No };
     let state = log.state();
-    base < state.flushed.log_start && state.flushed.segment(base).is_none()
+    let p = &state.flushed;
+    if p.has(key) {
+        return Gone::No;
+    }
+    match p.segment(key.base) {
+        Some(s) if key.compaction < s.compaction => Gone::Old,
+        Some(_) => Gone::Unfinished,
+        // The next active segment has a file before the table knows of it.
+        None if key.base >= p.active().base => Gone::No,
+        None => Gone::Old,
+    }
+}
+
+/// Which segment a file belongs to by its name, `<base>[.<n>].log` or `.meta`.
+fn parse(name: &str) -> Option<SegmentKey> {
+    let (base, rest) = name.split_at_checked(20)?;
+    let rest = rest.strip_prefix('.')?;
+    let compaction = match rest.split_once('.') {
+        Some((n, "log" | "meta")) => n.parse().ok()?,
+        None if ["log", "meta"].contains(&rest) => 0,
+        _ => return None,
+    };
+    Some(SegmentKey { base: base.parse().ok()?, compaction })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_segments_are_taken_for_segments() {
+        let key = |base, compaction| Some(SegmentKey { base, compaction });
+        assert_eq!(parse("00000000000000000012.log"), key(12, 0));
+        assert_eq!(parse("00000000000000000012.3.meta"), key(12, 3));
+        for other in [
+            "partition.metadata",
+            "12.log",
+            "00000000000000000012.3.log.deleted",
+            "00000000000000000012.x.log",
+            "",
+        ] {
+            assert_eq!(parse(other), None, "{other}");
+        }
+    }
 }

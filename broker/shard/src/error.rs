@@ -42,6 +42,7 @@ impl From<rillway_log::Error> for PartitionError {
             | E::ForeignStorage { .. }
             | E::InUse { .. }
             | E::Config { .. }
+            | E::Replaced { .. }
             | E::Partition { .. } => PartitionError::Refused(e.to_string()),
         }
     }
@@ -90,6 +91,7 @@ impl From<PartitionError> for CoordinatorError {
             | PartitionError::OutOfOrderSequence { .. }
             | PartitionError::ProducerFenced { .. }
             | PartitionError::DiskFull(_)
+            | PartitionError::NotDeletable
             | PartitionError::Refused(_) => CoordinatorError::NotAvailable(e.to_string()),
         }
     }

@@ -43,7 +43,7 @@ pub use mesh::{Mesh, Port, mesh};
 pub use offsets::{OffsetAnswer, OffsetQuery};
 pub use produce::{Produced, Producing};
 pub use rillway_io::Chunk;
-pub use rillway_log::{PartitionId, TopicId};
+pub use rillway_log::{PartitionId, TopicId, UNPACKED_BYTES_MAX};
 pub use rillway_meta::{Image, Topic, TopicState};
 pub use shard::{Shard, ShardOptions};
 pub use start::{Start, start};

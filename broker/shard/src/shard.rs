@@ -27,6 +27,8 @@ pub struct ShardOptions {
     /// Kafka: log.retention.check.interval.ms.
     pub retention_check_interval: Duration,
     pub groups: GroupSettings,
+    /// Kafka: log.cleaner.backoff.ms; `None`: the cleaner is off (log.cleaner.enable).
+    pub cleaner_backoff: Option<Duration>,
 }
 
 impl Default for ShardOptions {
@@ -38,6 +40,7 @@ impl Default for ShardOptions {
             partitions_per_topic_max: 10_000,
             retention_check_interval: Duration::from_secs(300),
             groups: GroupSettings::default(),
+            cleaner_backoff: Some(Duration::from_secs(15)),
         }
     }
 }
@@ -73,10 +76,13 @@ pub(crate) struct Inner {
     /// Waits for new records end: the node is stopping.
     pub(crate) stopping: Cell<bool>,
     pub(crate) stop_waits: Notify,
-    /// Retention is due now: settings have changed.
+    /// Retention and compaction are due now: settings have changed.
     pub(crate) retention_due: Notify,
     pub(crate) tasks: RefCell<Vec<Task<()>>>,
 }
+
+/// A backoff of 0 must not become a loop that does nothing else.
+const BACKOFF_MIN: Duration = Duration::from_millis(10);
 
 /// The core that changes topics and reserves producer ids.
 pub(crate) const CONTROLLER: usize = 0;
@@ -142,6 +148,26 @@ impl Shard {
                 if let Err(e) = shard.inner.store.enforce_retention().await {
                     tracing::warn!("retention: {e}");
                 }
+            }
+        });
+        self.inner.tasks.borrow_mut().push(task);
+    }
+
+    /// Compacts what is due, one partition after the other, and rests when nothing is.
+    pub(crate) fn spawn_cleaner(&self) {
+        let Some(backoff) = self.inner.options.cleaner_backoff else { return };
+        let shard = self.clone();
+        let task = self.inner.rt.spawn(Class::Background, async move {
+            let mut worked = false;
+            loop {
+                let due = shard.inner.retention_due.notified();
+                if !worked {
+                    let _ = shard.inner.rt.timeout(backoff.max(BACKOFF_MIN), due).await;
+                }
+                worked = shard.inner.store.clean().await.unwrap_or_else(|e| {
+                    tracing::warn!("compaction: {e}");
+                    false
+                });
             }
         });
         self.inner.tasks.borrow_mut().push(task);

@@ -72,6 +72,7 @@ pub async fn start(rt: &Runtime, start: Start) -> Result<(Shard, Option<Storage>
     }
     shard.until_ready().await;
     shard.spawn_retention();
+    shard.spawn_cleaner();
     Ok((shard, storage))
 }
 

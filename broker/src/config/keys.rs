@@ -2,10 +2,13 @@
 //! `--set`, DescribeConfigs and the documentation follow from it. Where Kafka has the setting, it has Kafka's name.
 
 use rillway_io::TRANSFER_BYTES_MIN;
-use rillway_log::{EXTENT_BYTES_DEFAULT, RING_BYTES_DEFAULT, RING_BYTES_MIN};
+use rillway_log::{
+    DEDUPE_BYTES_DEFAULT, DEDUPE_BYTES_MIN, EXTENT_BYTES_DEFAULT, RING_BYTES_DEFAULT,
+    RING_BYTES_MIN,
+};
 use rillway_shard::ConfigType;
 
-/// One setting: a number, or one of some words.
+/// One setting: a number, a share, or one of some words.
 pub struct Key {
     pub name: &'static str,
     pub doc: &'static str,
@@ -15,6 +18,8 @@ pub struct Key {
     pub max: i64,
     /// If not empty, the value is one of these, and the number is its place.
     pub choices: &'static [&'static str],
+    /// The number is the bits of a double; those that are not negative are ordered as their bits are.
+    pub double: bool,
     /// Whether Kafka has it, by this name and with this meaning.
     pub kafka: bool,
 }
@@ -31,7 +36,7 @@ const fn key(
     kafka: bool,
     doc: &'static str,
 ) -> Key {
-    Key { name, doc, unit, default, min, max, choices: &[], kafka }
+    Key { name, doc, unit, default, min, max, choices: &[], double: false, kafka }
 }
 
 /// One of some words; the default is a place among them.
@@ -42,7 +47,23 @@ const fn choice(
     kafka: bool,
     doc: &'static str,
 ) -> Key {
-    Key { name, doc, unit: "", default, min: 0, max: choices.len() as i64 - 1, choices, kafka }
+    let max = choices.len() as i64 - 1;
+    Key { name, doc, unit: "", default, min: 0, max, choices, double: false, kafka }
+}
+
+/// A share, from 0 to 1.
+const fn share(name: &'static str, default: f64, kafka: bool, doc: &'static str) -> Key {
+    Key {
+        name,
+        doc,
+        unit: "",
+        default: default.to_bits() as i64,
+        min: 0,
+        max: 1.0f64.to_bits() as i64,
+        choices: &[],
+        double: true,
+        kafka,
+    }
 }
 
 const BOOLEAN: &[&str] = &["false", "true"];
@@ -152,7 +173,71 @@ pub const KEYS: &[Key] = &[
         true,
         "Default of a topic's compression.type: batches are stored as the producer compressed them.",
     ),
-    choice("log.cleanup.policy", &["delete"], 0, true, "Default of a topic's cleanup.policy."),
+    choice(
+        "log.cleanup.policy",
+        &["delete", "compact", "compact,delete", "delete,compact"],
+        0,
+        true,
+        "Default of a topic's cleanup.policy.",
+    ),
+    choice(
+        "log.cleaner.enable",
+        BOOLEAN,
+        1,
+        true,
+        "Compact the topics whose cleanup.policy says so; false: they only grow.",
+    ),
+    key(
+        "log.cleaner.backoff.ms",
+        "ms",
+        15_000,
+        0,
+        ANY,
+        true,
+        "How long the cleaner rests when nothing is to be compacted.",
+    ),
+    key(
+        "log.cleaner.dedupe.buffer.size",
+        "bytes",
+        DEDUPE_BYTES_DEFAULT as i64,
+        DEDUPE_BYTES_MIN as i64,
+        64 << 30,
+        true,
+        "Memory per core for the keys of a cleaning, 24 bytes each, while it runs; what does not fit is cleaned in the next.",
+    ),
+    share(
+        "log.cleaner.min.cleanable.ratio",
+        0.5,
+        true,
+        "Default of a topic's min.cleanable.dirty.ratio.",
+    ),
+    key(
+        "log.cleaner.delete.retention.ms",
+        "ms",
+        86_400_000,
+        0,
+        ANY,
+        true,
+        "Default of a topic's delete.retention.ms.",
+    ),
+    key(
+        "log.cleaner.min.compaction.lag.ms",
+        "ms",
+        0,
+        0,
+        ANY,
+        true,
+        "Default of a topic's min.compaction.lag.ms.",
+    ),
+    key(
+        "log.cleaner.max.compaction.lag.ms",
+        "ms",
+        ANY,
+        1,
+        ANY,
+        true,
+        "Default of a topic's max.compaction.lag.ms.",
+    ),
     key(
         "min.insync.replicas",
         "",
@@ -437,17 +522,25 @@ impl Key {
                 format!("{} is `{value}`, must be {}", self.name, self.choices.join(" or "))
             });
         }
-        let parsed = value.replace('_', "").parse::<i64>().ok();
+        let parsed = if self.double {
+            // -0.0 is 0.0.
+            value.parse::<f64>().ok().map(|v| (v + 0.0).to_bits() as i64)
+        } else {
+            value.replace('_', "").parse::<i64>().ok()
+        };
         parsed.filter(|v| (self.min..=self.max).contains(v)).ok_or_else(|| {
-            format!(
-                "{} is `{value}`, must be a whole number, {} to {}",
-                self.name, self.min, self.max
-            )
+            let kind = if self.double { "a number" } else { "a whole number" };
+            let (min, max) = (self.text(self.min), self.text(self.max));
+            format!("{} is `{value}`, must be {kind}, {min} to {max}", self.name)
         })
     }
 
     /// A value as people write it.
     pub(super) fn text(&self, value: i64) -> String {
+        if self.double {
+            // As Java writes a double: 1.0, not 1.
+            return format!("{:?}", f64::from_bits(value as u64));
+        }
         match usize::try_from(value).ok().and_then(|at| self.choices.get(at)) {
             Some(word) => (*word).to_owned(),
             None => value.to_string(),
@@ -458,6 +551,9 @@ impl Key {
     pub(super) fn bounds(&self) -> String {
         if !self.choices.is_empty() {
             return self.choices.join(" or ");
+        }
+        if self.double {
+            return format!("{} to {}", self.text(self.min), self.text(self.max));
         }
         let max = if self.max == ANY {
             "no upper bound".to_owned()
@@ -470,6 +566,10 @@ impl Key {
     pub(super) fn config_type(&self) -> ConfigType {
         if self.choices == BOOLEAN {
             ConfigType::Boolean
+        } else if self.double {
+            ConfigType::Double
+        } else if self.choices.iter().any(|c| c.contains(',')) {
+            ConfigType::List
         } else if !self.choices.is_empty() {
             ConfigType::String
         } else if self.max > i64::from(i32::MAX) {

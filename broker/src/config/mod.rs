@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rillway_api::{BrokerConfig, BrokerConfigs, Limits};
-use rillway_log::{Mutant, StorageOptions, StoreOptions, batch_bytes_max};
+use rillway_log::{Mutant, Ratio, StorageOptions, StoreOptions, batch_bytes_max};
 use rillway_shard::{ConfigType, ShardOptions};
 
 use crate::node::{ListenOptions, NodeOptions, core_port};
@@ -180,6 +180,8 @@ impl Config {
             groups: self.groups()?,
             ..Default::default()
         };
+        let backoff = self.ms("log.cleaner.backoff.ms");
+        shard.cleaner_backoff = (self.get("log.cleaner.enable") == 1).then_some(backoff);
         let defaults = &mut shard.defaults;
         defaults.log_append_time = self.get("log.message.timestamp.type") == 1;
         defaults.timestamp_before_max_ms = self.get("log.message.timestamp.before.max.ms");
@@ -192,6 +194,21 @@ impl Config {
         log.segment_ms = self.get("log.roll.ms");
         log.max_message_bytes = self.size("message.max.bytes");
         log.file_delete_delay_ms = Some(self.get("log.segment.delete.delay.ms"));
+        let policy = self.word("log.cleanup.policy");
+        log.compact = policy.contains("compact");
+        log.delete = policy.contains("delete");
+        log.min_cleanable_ratio =
+            Ratio::new(f64::from_bits(self.get("log.cleaner.min.cleanable.ratio") as u64))
+                .expect("its bounds are those of a share");
+        log.delete_retention_ms = self.get("log.cleaner.delete.retention.ms");
+        log.min_compaction_lag_ms = self.get("log.cleaner.min.compaction.lag.ms");
+        log.max_compaction_lag_ms = self.get("log.cleaner.max.compaction.lag.ms");
+        if log.min_compaction_lag_ms > log.max_compaction_lag_ms {
+            return Err(format!(
+                "log.cleaner.min.compaction.lag.ms is {}, and log.cleaner.max.compaction.lag.ms only {}",
+                log.min_compaction_lag_ms, log.max_compaction_lag_ms
+            ));
+        }
         let listeners = listen::listeners(&self.listen, self.advertised.as_deref())?;
         listen::check_reachable(&listeners, self.get("listen.without.authentication") == 1)?;
         let shown = self.nodes.unwrap_or(usize::MAX).min(self.cores.len());
@@ -227,6 +244,7 @@ impl Config {
                 producer_expiration_ms: self.get("producer.id.expiration.ms"),
                 delete_delay: self.ms("log.segment.delete.delay.ms"),
                 lock_wait: Duration::from_secs(10),
+                dedupe_bytes: self.size("log.cleaner.dedupe.buffer.size"),
                 mutant,
             },
             shard,
@@ -385,6 +403,24 @@ mod tests {
         config.set("message.max.bytes", "4000000").unwrap();
         let Err(e) = config.node(None) else { panic!("accepted") };
         assert!(e.contains("ring.bytes"), "{e}");
+    }
+
+    #[test]
+    fn a_share_is_read_within_its_bounds_and_shown_as_it_is() {
+        let mut config = Config { data_dir: Some(PathBuf::from("d")), ..Default::default() };
+        assert_eq!(config.word("log.cleaner.min.cleanable.ratio"), "0.5");
+        for (text, shown) in [("0.25", "0.25"), ("1", "1.0"), ("0", "0.0"), ("-0", "0.0")] {
+            config.set("log.cleaner.min.cleanable.ratio", text).unwrap();
+            assert_eq!(config.word("log.cleaner.min.cleanable.ratio"), shown);
+        }
+        for wrong in ["1.01", "-0.1", "NaN", "-NaN", "half", ""] {
+            let e = config.set("log.cleaner.min.cleanable.ratio", wrong).unwrap_err();
+            assert!(e.contains("0.0 to 1.0"), "{e}");
+        }
+        config.set("log.cleanup.policy", "delete,compact").unwrap();
+        let node = config.node(None).unwrap();
+        let log = node.shard.defaults.log;
+        assert!(log.compact && log.delete && log.min_cleanable_ratio.get() == 0.0);
     }
 
     #[test]

@@ -227,11 +227,12 @@ fn single_settings_are_set_deleted_appended_and_subtracted_all_or_none() {
         let append = [("cleanup.policy", APPEND, Some("delete"))];
         assert_eq!(alter(&mut client, t, &append, false).await.0, ErrorCode::None);
         for (changes, code) in [
-            ([("cleanup.policy", APPEND, Some("compact"))], ErrorCode::InvalidConfig),
+            ([("cleanup.policy", APPEND, Some("compactt"))], ErrorCode::InvalidConfig),
             ([("cleanup.policy", SUBTRACT, Some("delete"))], ErrorCode::InvalidConfig),
             ([("retention.ms", APPEND, Some("1"))], ErrorCode::InvalidConfig),
             ([("no.such.key", SET, Some("1"))], ErrorCode::InvalidConfig),
-            ([("delete.retention.ms", SET, Some("1"))], ErrorCode::InvalidConfig),
+            ([("segment.jitter.ms", SET, Some("1"))], ErrorCode::InvalidConfig),
+            ([("min.cleanable.dirty.ratio", SET, Some("2"))], ErrorCode::InvalidConfig),
             ([("retention.ms", SET, None)], ErrorCode::InvalidRequest),
             ([("retention.ms", 9, Some("1"))], ErrorCode::InvalidRequest),
         ] {
@@ -239,6 +240,16 @@ fn single_settings_are_set_deleted_appended_and_subtracted_all_or_none() {
             assert_eq!(got, code, "{changes:?}");
             assert!(!why.is_empty() && why.contains(changes[0].0) || changes[0].1 == 9, "{why}");
         }
+        let compact = [("cleanup.policy", APPEND, Some("compact"))];
+        assert_eq!(alter(&mut client, t, &compact, false).await.0, ErrorCode::None);
+        assert_eq!(value(&mut client, "t", "cleanup.policy").await, "delete,compact");
+        let only = [("cleanup.policy", SUBTRACT, Some("delete"))];
+        assert_eq!(alter(&mut client, t, &only, false).await.0, ErrorCode::None);
+        assert_eq!(value(&mut client, "t", "cleanup.policy").await, "compact");
+        let lags =
+            [("min.compaction.lag.ms", SET, Some("10")), ("max.compaction.lag.ms", SET, Some("9"))];
+        let (code, why) = alter(&mut client, t, &lags, false).await;
+        assert!(code == ErrorCode::InvalidConfig && why.contains("conflict"), "{why}");
         let twice = [("segment.ms", SET, Some("7")), ("segment.ms", DELETE, None)];
         assert_eq!(alter(&mut client, t, &twice, false).await.0, ErrorCode::InvalidRequest);
         assert_eq!(value(&mut client, "t", "segment.ms").await, "6");

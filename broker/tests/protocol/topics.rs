@@ -97,7 +97,9 @@ fn bad_settings_are_refused_by_name_and_nothing_is_created() {
         let mut client = Client::connect(&rt).await;
         for (name, value) in [
             ("cleanup.policy", Some("compactt")),
-            ("cleanup.policy", Some("compact")),
+            ("cleanup.policy", Some("")),
+            ("min.cleanable.dirty.ratio", Some("1.5")),
+            ("max.compaction.lag.ms", Some("0")),
             ("preallocate", Some("maybe")),
             ("no.such.key", Some("1")),
             ("retention.ms", Some("soon")),

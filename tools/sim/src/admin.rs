@@ -23,6 +23,20 @@ struct Plan {
     name: String,
     partitions: i32,
     retention_bytes: i64,
+    /// Further settings.
+    configs: Vec<(&'static str, String)>,
+}
+
+/// A compacted topic, with or without retention; in small segments, and tombstones that soon go.
+fn compacted(n: u64, partitions: i32, retention_bytes: i64, rng: &mut Rng) -> Plan {
+    let policy = if retention_bytes < 0 { "compact" } else { "delete,compact" };
+    let configs = vec![
+        ("cleanup.policy", policy.to_owned()),
+        ("segment.ms", rng.range(30, 400).to_string()),
+        ("delete.retention.ms", rng.range(0, 300).to_string()),
+        ("min.cleanable.dirty.ratio", rng.pick(&["0.0", "0.1", "0.5"]).to_string()),
+    ];
+    Plan { name: format!("c{n}"), partitions, retention_bytes, configs }
 }
 
 /// What a name's last request came to.
@@ -50,7 +64,13 @@ impl Admin {
                 let partitions = if rng.percent(50) { 1 } else { rng.range(1, 5) as i32 };
                 let retention_bytes =
                     if rng.percent(50) { -1 } else { rng.range(1 << 20, 4 << 20) as i64 };
-                (Plan { name: format!("t{n}"), partitions, retention_bytes }, Fate::Absent)
+                let plan = if rng.percent(40) {
+                    compacted(n, partitions, retention_bytes, &mut rng)
+                } else {
+                    let name = format!("t{n}");
+                    Plan { name, partitions, retention_bytes, configs: Vec::new() }
+                };
+                (plan, Fate::Absent)
             })
             .collect();
         Admin { hub: Rc::clone(hub), rt: rt.clone(), rng, topics, client: None }
@@ -89,8 +109,9 @@ impl Admin {
         self.hub.oracle.changing(&plan.name);
         let retention = plan.retention_bytes.to_string();
         let config = |name, value| create_topics::Config { name, value: Some(value) };
-        let configs =
+        let mut configs =
             vec![config("segment.bytes", "1048576"), config("retention.bytes", retention.as_str())];
+        configs.extend(plan.configs.iter().map(|(name, value)| config(name, value)));
         let topic = create_topics::Topic {
             name: &plan.name,
             num_partitions: plan.partitions,

@@ -1,5 +1,6 @@
 //! Consumers: tails that follow a partition, readers at random offsets, and questions about offsets.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use rillway_io::Runtime;
@@ -8,6 +9,7 @@ use rillway_wire::api::{fetch, list_offsets};
 
 use crate::client::{Answer, Client};
 use crate::hub::Hub;
+use crate::oracle::compacted::{is_compacted, keys};
 use crate::oracle::{Shown, Ticket};
 use crate::rng::Rng;
 
@@ -24,8 +26,8 @@ pub(crate) struct Consumer {
 
 /// What a fetch of one partition brought.
 enum Fetched {
-    /// The offset to go on at, and how many bytes came.
-    Next(i64, usize),
+    /// The offset to go on at, and what came.
+    Next(i64, Vec<u8>),
     /// The offset is gone; the log starts here.
     Start(i64),
     Nothing,
@@ -94,7 +96,7 @@ impl Consumer {
                     bytes: p.records.bytes(),
                     alone: true,
                 };
-                Fetched::Next(oracle.shown(ticket, &shown), shown.bytes.len())
+                Fetched::Next(oracle.shown(ticket, &shown), shown.bytes.to_vec())
             }
             // As in Kafka the error tells no offsets; a client asks where the log begins.
             ErrorCode::OffsetOutOfRange => {
@@ -265,7 +267,9 @@ impl Consumer {
         let Some(first) = self.hub.oracle.ticket(name, index) else {
             return;
         };
+        let compacted = is_compacted(name);
         let (mut from, mut bytes) = (first.start, 0u64);
+        let mut present = BTreeMap::new();
         let mut next = from;
         let mut tries = 0;
         while tries < 200 && !self.hub.oracle.violated() {
@@ -277,7 +281,10 @@ impl Consumer {
             }
             match self.fetch(&ticket, next, 1 << 20, 0).await {
                 Fetched::Next(to, n) => {
-                    bytes += n as u64;
+                    bytes += n.len() as u64;
+                    if compacted {
+                        keys(&n, &mut present);
+                    }
                     if to == next {
                         break;
                     }
@@ -286,6 +293,7 @@ impl Consumer {
                 Fetched::Start(start) => {
                     // The log start moved while it was read: begin anew.
                     (from, next, bytes) = (start, start, 0);
+                    present.clear();
                     tries += 1;
                 }
                 Fetched::Nothing => {
@@ -298,5 +306,8 @@ impl Consumer {
             self.hub.oracle.complain(format!("{name}-{index} could not be read"));
         }
         self.hub.oracle.read_to_end(&first, from, next, bytes);
+        if compacted && !self.hub.oracle.violated() {
+            self.hub.oracle.read_compacted(&first, from, &present);
+        }
     }
 }

@@ -33,6 +33,7 @@ pub(crate) struct Life {
 pub(crate) struct Settings {
     pub store: StoreOptions,
     pub retention_check: Duration,
+    pub cleaner_backoff: Option<Duration>,
     pub ring_bytes: u64,
 }
 
@@ -46,10 +47,13 @@ impl Settings {
                 transfer_bytes: TRANSFER_BYTES_MIN,
                 transfer: *rng.pick(&[TransferMode::Copy, TransferMode::Splice]),
                 delete_delay: Duration::from_millis(*rng.pick(&[0, 20, 500])),
+                // Room for a few keys only, or for all.
+                dedupe_bytes: *rng.pick(&[24 * 8, 24 * 20, 1 << 20, 1 << 20]),
                 mutant,
                 ..Default::default()
             },
             retention_check: Duration::from_millis(rng.range(20, 300)),
+            cleaner_backoff: Some(Duration::from_millis(rng.range(50, 200))),
             ring_bytes: RING_BYTES_MIN,
         }
     }
@@ -71,6 +75,7 @@ impl Settings {
             shard: ShardOptions {
                 auto_create_topics: false,
                 retention_check_interval: self.retention_check,
+                cleaner_backoff: self.cleaner_backoff,
                 ..Default::default()
             },
             limits: Limits::default(),

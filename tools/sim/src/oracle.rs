@@ -7,6 +7,8 @@
 //! An incarnation is one life of a topic's name. While the name is being created or deleted, answers cannot be told
 //! apart by incarnation and only their bytes are judged.
 
+pub(crate) mod compacted;
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
@@ -35,6 +37,8 @@ struct Sent {
     last: Option<u64>,
     /// Where it was seen, in which incarnation.
     places: Vec<(u64, i64)>,
+    /// For a compacted topic.
+    records: Vec<compacted::SentRecord>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -99,6 +103,8 @@ struct State {
     topics: BTreeMap<String, Topic>,
     sent: Vec<Sent>,
     by_hash: BTreeMap<u64, SendId>,
+    /// Records of compacted topics: their batch, and their place in it.
+    by_record: BTreeMap<Vec<u8>, (SendId, usize)>,
     violation: Option<String>,
 }
 
@@ -219,7 +225,14 @@ impl Oracle {
         let id = SendId(state.sent.len());
         let known = state.by_hash.insert(hash(batch), id);
         assert!(known.is_none(), "batches are unique");
+        let compacted = compacted::is_compacted(&ticket.topic);
+        let records = if compacted { compacted::sent(&view) } else { Vec::new() };
+        for (at, record) in records.iter().enumerate() {
+            let known = state.by_record.insert(record.id.clone(), (id, at));
+            assert!(known.is_none(), "records are unique");
+        }
         state.sent.push(Sent {
+            records,
             topic: ticket.topic.clone(),
             index: ticket.index,
             count: i64::from(view.record_count()),
@@ -377,7 +390,11 @@ impl Oracle {
         let end = state.partition(ticket).end;
         let result = if to < end {
             Err(format!("read up to {to}, but {end} was shown"))
-        } else if from > 0 && retention >= 0 && bytes < retention.unsigned_abs() {
+        } else if from > 0
+            && retention >= 0
+            && bytes < retention.unsigned_abs()
+            && !compacted::is_compacted(&ticket.topic)
+        {
             Err(format!("retention.bytes is {retention}, and only {bytes} bytes are left"))
         } else {
             Ok(())
@@ -449,6 +466,7 @@ impl State {
     ) -> Result<i64, String> {
         let mut next = shown.offset;
         let mut first = true;
+        let compacted = compacted::is_compacted(&ticket.topic);
         if stable {
             self.log_start(ticket, shown.log_start)?;
             self.end(ticket, shown.high_watermark)?;
@@ -465,14 +483,30 @@ impl State {
             if !batch.check_crc() {
                 return Err(format!("the CRC of the batch {base}..{end} does not fit"));
             }
-            if first && !(base <= next && next < end) || !first && base != next {
+            let follows = if compacted {
+                next < end && (first || base >= next)
+            } else if first {
+                base <= next && next < end
+            } else {
+                base == next
+            };
+            if !follows {
                 return Err(format!("a batch {base}..{end} where offset {next} was to be"));
             }
             first = false;
             next = end;
-            let Some(send) = self.by_hash.get(&hash(batch.bytes())).copied() else {
-                return Err(format!("the batch {base}..{end} was sent by nobody"));
+            let origin = if compacted {
+                self.origin(&batch).map_err(|e| format!("the batch {base}..{end}: {e}"))?
+            } else {
+                let Some(send) = self.by_hash.get(&hash(batch.bytes())).copied() else {
+                    return Err(format!("the batch {base}..{end} was sent by nobody"));
+                };
+                Some((send, base))
             };
+            let Some((send, first_offset)) = origin else { continue };
+            if (base, end - base) != (first_offset, self.sent[send.0].count) {
+                return Err(format!("the batch {base}..{end} was sent with other offsets"));
+            }
             let sent = &self.sent[send.0];
             if (sent.topic.as_str(), sent.index) != (ticket.topic.as_str(), ticket.index) {
                 return Err(format!(

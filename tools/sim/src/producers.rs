@@ -10,6 +10,7 @@ use rillway_wire::{ErrorCode, Records};
 
 use crate::client::{Client, Lost};
 use crate::hub::Hub;
+use crate::oracle::compacted::{ID, is_compacted};
 use crate::oracle::{Order, SendId, Ticket};
 use crate::rng::Rng;
 
@@ -48,8 +49,16 @@ impl Producer {
         Producer { hub: Rc::clone(hub), rt: rt.clone(), rng, name, largest, made: 0, client: None }
     }
 
-    fn batch(&mut self, producer: Option<(i64, i32)>) -> (Vec<u8>, i32) {
-        let codec = if self.rng.percent(5) { Codec::Lz4 } else { Codec::None };
+    /// A batch for a topic. Keyed, with tombstones and another codec now and then, if that is compacted.
+    fn batch(&mut self, topic: &str, producer: Option<(i64, i32)>) -> (Vec<u8>, i32) {
+        let compacted = is_compacted(topic);
+        let codec = if compacted && self.rng.percent(20) {
+            *self.rng.pick(&[Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd])
+        } else if self.rng.percent(5) {
+            Codec::Lz4
+        } else {
+            Codec::None
+        };
         let mut builder = BatchBuilder::new(codec);
         if let Some((id, sequence)) = producer {
             builder = builder.producer(id, 0, sequence);
@@ -69,7 +78,15 @@ impl Producer {
             while value.len() < (bytes / records) as usize {
                 value.extend_from_slice(&pattern);
             }
-            builder.push(self.rt.wall_ms() - self.rng.range(0, 50) as i64, None, Some(&value), &[]);
+            let timestamp = self.rt.wall_ms() - self.rng.range(0, 50) as i64;
+            if compacted {
+                let id = [self.name.to_le_bytes(), self.made.to_le_bytes()].concat();
+                let key = [self.rng.range(0, 25) as u8];
+                let value = (!self.rng.percent(20)).then_some(&value[..]);
+                builder.push(timestamp, Some(&key), value, &[(ID, Some(&id))]);
+            } else {
+                builder.push(timestamp, None, Some(&value), &[]);
+            }
         }
         (builder.build().expect("batches are built in memory"), records as i32)
     }
@@ -195,7 +212,7 @@ impl Producer {
                 continue;
             };
             let n = self.rng.range(1, 5);
-            let mut batches: Vec<Vec<u8>> = (0..n).map(|_| self.batch(None).0).collect();
+            let mut batches: Vec<Vec<u8>> = (0..n).map(|_| self.batch(&topic, None).0).collect();
             let connection = self.hub.connection();
             let mut sends: Vec<SendId> = Vec::new();
             for (n, bytes) in batches.iter().enumerate() {
@@ -293,7 +310,7 @@ impl Producer {
                 for _ in 0..self.rng.range(1, 6) {
                     let next = sequences.entry((topic.clone(), index)).or_insert(0);
                     let sequence = *next;
-                    let (bytes, records) = self.batch(Some((own, sequence)));
+                    let (bytes, records) = self.batch(&topic, Some((own, sequence)));
                     *sequences.get_mut(&(topic.clone(), index)).expect("put a moment ago") +=
                         records;
                     let send = self.hub.oracle.sending(

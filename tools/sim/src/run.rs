@@ -372,8 +372,8 @@ impl Driver {
             let now = within.counters();
             let it = match moment {
                 0 | 1 => now.checkpoints > was.checkpoints,
-                2 => now.seals > was.seals,
-                3 => now.rolls > was.rolls,
+                2 => now.seals > was.seals || now.cleanings > was.cleanings,
+                3 => now.rolls > was.rolls || now.segments_replaced > was.segments_replaced,
                 4 => now.laps > was.laps,
                 5 => now.duplicates > was.duplicates,
                 _ => true,
@@ -402,6 +402,11 @@ impl Driver {
         self.hub.done.set(true);
         let hub = Rc::clone(&self.hub);
         self.until("clients finish", move || hub.running.get() == 0, WORK_LIMIT)?;
+        // Once more, without a cleaner: what is read must be of one moment.
+        self.end(&life, End::PowerCut)?;
+        self.settings.cleaner_backoff = None;
+        let life = self.start();
+        self.wait_ready(&life)?;
         let (rt, rng) = (self.world.client("verifier"), self.rng.fork());
         self.spawn(&rt, Consumer::new(&self.hub, &rt, rng).read_everything());
         let hub = Rc::clone(&self.hub);

@@ -10,6 +10,8 @@ const MUTANTS: &[&str] = &[
     "region-released-before-syncfs",
     "recovery-without-syncfs",
     "duplicate-acknowledged-early",
+    "replace-before-syncfs",
+    "old-files-gone-before-replace",
 ];
 
 /// Exit code of `sim` when its oracle caught a violation; anything else is a crash of the harness

@@ -15,8 +15,8 @@
 use rillway_io::IoList;
 use rillway_shard::{OFFSETS_TOPIC, OffsetQuery, PartitionError, Produced, Producing, View};
 use rillway_wire::api::produce::{
-    LeaderIdAndEpoch, NodeEndpoint, Partition, PartitionResponse, Request as Body, Response,
-    TopicResponse,
+    LeaderIdAndEpoch, NodeEndpoint, Partition, PartitionResponse, RecordError, Request as Body,
+    Response, TopicResponse,
 };
 use rillway_wire::batch::{BatchError, BatchView, Codec};
 use rillway_wire::{ErrorCode, Records};
@@ -27,6 +27,7 @@ use crate::connection::{Answer, Close};
 use crate::context::Request;
 use crate::error_codes;
 
+mod keys;
 mod timestamps;
 
 /// First version that tells who leads instead.
@@ -39,11 +40,13 @@ struct Refusal {
     why: String,
     /// Kafka had it at its log when it found out, and tells where the log starts.
     at_log: bool,
+    /// The records at fault, by their place in the batch.
+    records: Vec<(i32, String)>,
 }
 
 impl Refusal {
     fn new(code: ErrorCode, why: impl Into<String>) -> Refusal {
-        Refusal { code, why: why.into(), at_log: false }
+        Refusal { code, why: why.into(), at_log: false, records: Vec::new() }
     }
 }
 
@@ -146,6 +149,11 @@ async fn append(request: &Request, view: &View, topic: &str, partition: &Partiti
     if request.version < 7 && matches!(batch.codec(), Ok(Codec::Zstd)) {
         let why = "zstd needs Produce version 7 or later";
         return Outcome::Refused(Refusal::new(ErrorCode::UnsupportedCompressionType, why));
+    }
+    if settings.log.compact
+        && let Err(refusal) = keys::check(&batch, &format!("{topic}-{}", partition.index))
+    {
+        return Outcome::Refused(refusal);
     }
     let now_ms = shard.runtime().wall_ms();
     match timestamps::timed(&batch, &settings, now_ms) {
@@ -265,6 +273,14 @@ impl Settled {
                 error_code: refusal.code,
                 base_offset: -1,
                 log_start_offset: *log_start,
+                record_errors: refusal
+                    .records
+                    .iter()
+                    .map(|(at, why)| RecordError {
+                        batch_index: *at,
+                        batch_index_error_message: Some(why),
+                    })
+                    .collect(),
                 error_message: Some(&refusal.why),
                 current_leader: leader.map_or_else(LeaderIdAndEpoch::default, |(id, epoch)| {
                     LeaderIdAndEpoch { leader_id: id, leader_epoch: epoch }

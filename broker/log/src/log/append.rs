@@ -14,7 +14,7 @@ use crate::limits::{
     APPEND_OVERHEAD, EXTENT_BYTES_MIN, EXTENT_ENTRY_MAX, batch_bytes_max, block_down, block_up,
 };
 use crate::mutant::Mutant;
-use crate::state::{BatchInfo, Change, Verdict};
+use crate::state::{BatchInfo, Change, SegmentKey, Verdict};
 use crate::store::Inner;
 use crate::tail::Tail;
 
@@ -174,7 +174,7 @@ impl Log {
         let (a, config) = (&state.assigned, &state.config);
         let old = a
             .first_append_ms
-            .is_some_and(|at| store.rt.wall_ms().saturating_sub(at) >= config.segment_ms);
+            .is_some_and(|at| store.rt.wall_ms().saturating_sub(at) >= config.roll_ms());
         // A segment's relative offsets must fit 32 bits for the tools that read Kafka's logs.
         let wide = a.end - a.segment > i64::from(i32::MAX) - i64::from(i32::MAX / 4);
         a.length > 0 && (old || wide || a.length + len > config.segment_bytes)
@@ -271,7 +271,10 @@ impl Log {
         assert_eq!(tail.end(), position, "the tail ends where the segment does");
         let (undestaged, added, freed) = match extent {
             Some(from) => {
-                let file = state.files.get(&segment).expect("its room was made through it");
+                let file = state
+                    .files
+                    .get(&SegmentKey::written(segment))
+                    .expect("its room was made through it");
                 let (added, freed) = tail.extend_extent([&assigned, &batch[16..]]);
                 let to = block_down(tail.end());
                 let mut header = [0; BATCH_HEADER];

@@ -2,9 +2,12 @@
 
 use std::rc::Rc;
 
+use crate::entry::NewSegment;
 use crate::ids::Sequence;
 use crate::limits::block_down;
-use crate::state::{BatchInfo, PartitionState, ProducerTable, SegmentState, SegmentStatus};
+use crate::state::{
+    BatchInfo, PartitionState, ProducerTable, SegmentKey, SegmentState, SegmentStatus,
+};
 
 /// An entry, reduced to what changes a partition's state. The bytes themselves go to the tail.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,6 +33,12 @@ pub(crate) enum Change {
         segment: i64,
         length: u64,
         meta_crc: u32,
+    },
+    /// Compaction: these rows of the table, one behind the other, become those.
+    Replace {
+        clean_end: i64,
+        old: Vec<SegmentKey>,
+        new: Vec<NewSegment>,
     },
     LogStart {
         offset: i64,
@@ -125,6 +134,9 @@ impl PartitionState {
                 s.meta_crc = *meta_crc;
                 s.index = Rc::default();
             }
+            Change::Replace { clean_end, old, new } => {
+                gone = self.replace(*clean_end, old, new)?;
+            }
             Change::LogStart { offset } => {
                 if *offset > self.end || *offset < self.log_start {
                     let range = format!("{}..={}", self.log_start, self.end);
@@ -175,6 +187,54 @@ impl PartitionState {
         Ok(())
     }
 
+    fn replace(
+        &mut self,
+        clean_end: i64,
+        old: &[SegmentKey],
+        new: &[NewSegment],
+    ) -> Result<Vec<SegmentState>, Mismatch> {
+        let start = self.active().base;
+        if clean_end < self.clean_end || clean_end > start {
+            let range = format!("{}..={start}", self.clean_end);
+            return expect("end of what is clean", clean_end.to_string(), range)
+                .map(|()| Vec::new());
+        }
+        let mut gone = Vec::new();
+        if let (Some(first), Some(last)) = (old.first(), old.last()) {
+            let at = self.segments.partition_point(|s| s.base < first.base);
+            let rows = self.segments.get(at..at + old.len()).unwrap_or_default();
+            let same = rows.len() == old.len()
+                && rows.iter().zip(old).all(|(row, key)| row.key() == *key)
+                && rows.iter().all(|row| row.status == SegmentStatus::Sealed);
+            if !same {
+                let got = format!(
+                    "{}.{} to {}.{}",
+                    first.base, first.compaction, last.base, last.compaction
+                );
+                return expect(
+                    "segments that are replaced",
+                    got,
+                    "sealed ones of the table".to_owned(),
+                )
+                .map(|()| Vec::new());
+            }
+            let (base, end) = (rows[0].base, rows[rows.len() - 1].end);
+            let mut next = base;
+            for n in new {
+                expect("base of a new segment", n.base, next)?;
+                next = n.end;
+            }
+            expect("end of the new segments", next, end)?;
+            gone.extend(
+                self.segments.splice(at..at + old.len(), new.iter().map(SegmentState::from)),
+            );
+        } else if !new.is_empty() {
+            return expect("new segments that replace none", new.len(), 0).map(|()| Vec::new());
+        }
+        self.clean_end = clean_end;
+        Ok(gone)
+    }
+
     fn truncate(
         &mut self,
         end: i64,
@@ -202,6 +262,7 @@ impl PartitionState {
         // The largest timestamp may have been cut away. It stays as an upper bound: a search by time then reads a
         // segment in vain and goes on.
         self.end = end;
+        self.clean_end = self.clean_end.min(self.active().base);
         self.epochs.trim_back(end);
         self.producers = producers.clone();
         Ok(gone)
@@ -273,6 +334,79 @@ mod tests {
         let gone = p.apply(&Change::LogStart { offset: 5 }, 0, Sequence(5)).unwrap();
         assert_eq!(gone.iter().map(|s| s.base).collect::<Vec<_>>(), [0]);
         assert_eq!((p.log_start, p.end), (5, 5));
+    }
+
+    /// Three sealed segments of five offsets each, and an active one.
+    fn sealed() -> PartitionState {
+        let mut p = partition();
+        for base in [0, 5, 10] {
+            append(&mut p, vec![batch(base, 5, 100, 0)]).unwrap();
+            let roll = Change::Roll { ended: base, length: 100, next: base + 5 };
+            p.apply(&roll, 0, Sequence(3)).unwrap();
+            let seal = Change::Seal { segment: base, length: 100, meta_crc: 1 };
+            p.apply(&seal, 0, Sequence(3)).unwrap();
+        }
+        p
+    }
+
+    fn new_segment(base: i64, end: i64) -> NewSegment {
+        NewSegment { end, compaction: 1, length: 70, ..NewSegment::from(&SegmentState::new(base)) }
+    }
+
+    #[test]
+    fn compaction_puts_new_rows_in_the_place_of_those_that_it_names() {
+        let mut p = sealed();
+        let old = [0, 5].map(SegmentKey::written).to_vec();
+        let change =
+            Change::Replace { clean_end: 8, old: old.clone(), new: vec![new_segment(0, 10)] };
+        let gone = p.apply(&change, 0, Sequence(4)).unwrap();
+        assert_eq!(gone.iter().map(SegmentState::key).collect::<Vec<_>>(), old);
+        let rows: Vec<_> = p.segments.iter().map(|s| (s.base, s.end, s.compaction)).collect();
+        assert_eq!(rows, [(0, 10, 1), (10, 15, 0), (15, 15, 0)]);
+        assert_eq!((p.clean_end, p.segments[0].status), (8, SegmentStatus::Sealed));
+        // Once more the same rows are not there.
+        assert_eq!(
+            p.apply(&change, 0, Sequence(5)).unwrap_err().what,
+            "segments that are replaced"
+        );
+        let on = Change::Replace { clean_end: 15, old: Vec::new(), new: Vec::new() };
+        assert_eq!(p.apply(&on, 0, Sequence(5)), Ok(Vec::new()));
+        assert_eq!(p.clean_end, 15);
+    }
+
+    #[test]
+    fn a_replacement_that_does_not_fit_the_table_changes_nothing() {
+        let keys =
+            |bases: &[i64]| bases.iter().map(|b| SegmentKey::written(*b)).collect::<Vec<_>>();
+        let cases: [(&str, i64, Vec<SegmentKey>, Vec<NewSegment>); 8] = [
+            ("the active segment", 5, keys(&[10, 15]), vec![new_segment(10, 15)]),
+            ("a hole between the old ones", 5, keys(&[0, 10]), vec![new_segment(0, 15)]),
+            (
+                "another form",
+                5,
+                vec![SegmentKey { base: 0, compaction: 1 }],
+                vec![new_segment(0, 5)],
+            ),
+            ("less than the old ones", 5, keys(&[0, 5]), vec![new_segment(0, 5)]),
+            (
+                "a hole in the new ones",
+                5,
+                keys(&[0, 5]),
+                vec![new_segment(0, 4), new_segment(5, 10)],
+            ),
+            ("new ones for none", 5, Vec::new(), vec![new_segment(0, 5)]),
+            ("clean beyond what is sealed", 16, keys(&[0]), vec![new_segment(0, 5)]),
+            ("clean end that goes back", -1, keys(&[0]), vec![new_segment(0, 5)]),
+        ];
+        for (what, clean_end, old, new) in cases {
+            let mut p = sealed();
+            let before = p.clone();
+            assert!(
+                p.apply(&Change::Replace { clean_end, old, new }, 0, Sequence(4)).is_err(),
+                "{what}"
+            );
+            assert_eq!(p, before, "{what}");
+        }
     }
 
     #[test]

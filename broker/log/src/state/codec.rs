@@ -6,12 +6,13 @@ use crate::bytes::{Parse, Put, Take};
 use crate::entry::PartitionRef;
 use crate::ids::Sequence;
 use crate::limits::PRODUCER_BATCHES;
+use crate::state::NO_TIMESTAMP;
 use crate::state::producers::ProducedBatch;
 use crate::state::{
     EpochMap, IndexEntry, PartitionState, ProducerState, ProducerTable, SegmentState, SegmentStatus,
 };
 
-/// A segment record without index entries and without a tail (FORMAT.md 4).
+/// A segment record of version 1 without index entries and without a tail (FORMAT.md 4).
 const SEGMENT_RECORD_MIN: usize = 8 + 8 + 1 + 4 + 8 + 8 + 5 * 8 + 4 + 4 + 4;
 
 impl ProducerTable {
@@ -113,12 +114,13 @@ impl SegmentState {
             out.i64(v);
         }
         out.u32(self.meta_crc);
+        out.i64(self.horizon_ms);
         put_index(&self.index, out);
         out.count(tail.iter().map(|part| part.len()).sum());
         tail.iter().for_each(|part| out.put(part));
     }
 
-    fn take<'a>(t: &mut Take<'a>) -> Parse<(SegmentState, &'a [u8])> {
+    fn take<'a>(t: &mut Take<'a>, version: u16) -> Parse<(SegmentState, &'a [u8])> {
         let (base, end) = (t.i64()?, t.i64()?);
         let status = match t.u8()? {
             0 => SegmentStatus::Active,
@@ -139,6 +141,7 @@ impl SegmentState {
             max_timestamp: t.i64()?,
             max_timestamp_offset: t.i64()?,
             meta_crc: t.u32()?,
+            horizon_ms: if version == 1 { NO_TIMESTAMP } else { t.i64()? },
             index: take_index(t)?.into(),
         };
         let n = t.count(1)?;
@@ -176,6 +179,7 @@ impl PartitionState {
         out.u64(self.applied.0);
         out.i64(self.log_start);
         out.i64(self.end);
+        out.i64(self.clean_end);
         self.epochs.put(out);
         out.count(self.segments.len());
         for s in &self.segments {
@@ -184,17 +188,19 @@ impl PartitionState {
         self.producers.put(out);
     }
 
-    pub(crate) fn take<'a>(t: &mut Take<'a>) -> Parse<PartitionRecord<'a>> {
+    /// `version`: of the checkpoint. Version 1 knew no compaction.
+    pub(crate) fn take<'a>(t: &mut Take<'a>, version: u16) -> Parse<PartitionRecord<'a>> {
         let PartitionRef { id, generation } = PartitionRef::take(t)?;
         let topic = t.string()?.to_owned();
         let applied = Sequence(t.u64()?);
         let (log_start, end) = (t.i64()?, t.i64()?);
+        let clean_end = if version == 1 { log_start } else { t.i64()? };
         let epochs = EpochMap::take(t)?;
         let n = t.count(SEGMENT_RECORD_MIN)?;
         let mut segments = Vec::with_capacity(n);
         let mut tails = Vec::with_capacity(n);
         for _ in 0..n {
-            let (segment, tail) = SegmentState::take(t)?;
+            let (segment, tail) = SegmentState::take(t, version)?;
             segments.push(segment);
             tails.push(tail);
         }
@@ -209,6 +215,12 @@ impl PartitionState {
                 "dense ones up to the log end",
             );
         }
+        // Everything of version 1 is dirty; the log start may lie in its active segment.
+        let active = segments.last().map_or(0, |s| s.base);
+        let clean_end = if version == 1 { clean_end.min(active) } else { clean_end };
+        if clean_end > active {
+            return t.fail("end of what is clean", clean_end, format!("up to {active}"));
+        }
         let state = PartitionState {
             id,
             generation,
@@ -216,6 +228,7 @@ impl PartitionState {
             applied,
             log_start,
             end,
+            clean_end,
             epochs,
             segments,
             producers,
@@ -242,7 +255,63 @@ mod tests {
         let mut out = Vec::new();
         state.put(|_| Vec::new(), &mut out);
         let mut t = Take::new(&out);
-        assert_eq!(PartitionState::take(&mut t).unwrap().state, state);
+        assert_eq!(PartitionState::take(&mut t, 2).unwrap().state, state);
         t.end().unwrap();
+    }
+
+    /// A record as builds wrote it that did not compact: a sealed segment, and an active one with a tail.
+    fn version_1() -> Vec<u8> {
+        let mut out = Vec::new();
+        PartitionRef {
+            id: PartitionId { topic: TopicId([1; 16]), index: 0 },
+            generation: Generation(2),
+        }
+        .put(&mut out);
+        out.string("t");
+        out.u64(9);
+        for v in [3, 12] {
+            out.i64(v);
+        }
+        EpochMap::default().put(&mut out);
+        out.count(2);
+        for (base, end, status, length, durable) in
+            [(0, 10, 2, 5_000, 5_000), (10, 12, 0, 4_100, 4_096)]
+        {
+            out.i64(base);
+            out.i64(end);
+            out.u8(status);
+            out.u32(0);
+            out.u64(length);
+            out.u64(durable);
+            for v in [100, 200, 50, 60, base] {
+                out.i64(v);
+            }
+            out.u32(if status == 2 { 77 } else { 0 });
+            put_index(&[], &mut out);
+            let tail = (length - durable) as usize;
+            out.count(tail);
+            out.put(&vec![7; tail]);
+        }
+        ProducerTable::default().put(&mut out);
+        out
+    }
+
+    #[test]
+    fn a_record_of_a_build_that_did_not_compact_is_read_and_all_of_it_is_dirty() {
+        let bytes = version_1();
+        let mut t = Take::new(&bytes);
+        let record = PartitionState::take(&mut t, 1).unwrap();
+        t.end().unwrap();
+        let p = record.state;
+        assert_eq!((p.log_start, p.end, p.clean_end), (3, 12, 3));
+        assert!(p.segments.iter().all(|s| (s.compaction, s.horizon_ms) == (0, -1)));
+        assert_eq!(record.tails, [&[][..], &[7; 4]]);
+        // Written again, it is of version 2, and says the same.
+        let mut out = Vec::new();
+        p.put(|s| if s.base == 10 { vec![&[7; 4][..]] } else { Vec::new() }, &mut out);
+        assert_eq!(PartitionState::take(&mut Take::new(&out), 2).unwrap().state, p);
+        let forged = [&bytes[..], &[0; 8]].concat();
+        let mut t = Take::new(&forged);
+        assert!(PartitionState::take(&mut t, 2).is_err() || t.end().is_err());
     }
 }

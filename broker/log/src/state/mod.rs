@@ -18,3 +18,4 @@ pub use partition::PartitionState;
 pub(crate) use producers::Verdict;
 pub use producers::{ProducerState, ProducerTable};
 pub use segment::{BatchInfo, IndexEntry, SegmentState, SegmentStatus};
+pub(crate) use segment::{NO_TIMESTAMP, SegmentKey};

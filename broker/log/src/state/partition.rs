@@ -2,7 +2,7 @@
 
 use crate::entry::PartitionRef;
 use crate::ids::{Generation, PartitionId, Sequence};
-use crate::state::{EpochMap, ProducerTable, SegmentState, SegmentStatus};
+use crate::state::{EpochMap, ProducerTable, SegmentKey, SegmentState, SegmentStatus};
 
 /// Flushed state of one partition. `log_start <= end`; the segments are ordered by base offset, dense, and the last
 /// one is the only one that is active.
@@ -16,6 +16,8 @@ pub struct PartitionState {
     pub log_start: i64,
     /// Offset after the last flushed record: the high watermark of a node that is alone.
     pub end: i64,
+    /// Compaction has seen everything below: no key has two records there. Up to the active segment.
+    pub clean_end: i64,
     pub epochs: EpochMap,
     pub segments: Vec<SegmentState>,
     pub producers: ProducerTable,
@@ -35,6 +37,7 @@ impl PartitionState {
             applied,
             log_start,
             end: log_start,
+            clean_end: log_start,
             epochs: EpochMap::default(),
             segments: vec![SegmentState::new(log_start)],
             producers: ProducerTable::default(),
@@ -60,6 +63,11 @@ impl PartitionState {
 
     pub(crate) fn segment_mut(&mut self, base: i64) -> Option<&mut SegmentState> {
         self.segments.binary_search_by_key(&base, |s| s.base).ok().map(|at| &mut self.segments[at])
+    }
+
+    /// Whether the table has this segment, and in this form.
+    pub(crate) fn has(&self, key: SegmentKey) -> bool {
+        self.segment(key.base).is_some_and(|s| s.key() == key)
     }
 
     /// The segment that holds `offset`, or would.
@@ -104,6 +112,13 @@ impl PartitionState {
             self.id,
             active.end,
             self.end
+        );
+        assert!(
+            self.clean_end <= active.base,
+            "{}: clean up to {}, the active segment begins at {}",
+            self.id,
+            self.clean_end,
+            active.base
         );
         for s in &self.segments {
             assert!(

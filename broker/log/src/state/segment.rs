@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use rillway_wire::batch::BatchView;
 
+use crate::entry::NewSegment;
 use crate::limits::INDEX_INTERVAL;
 
 /// Where a segment stands in its life: ACTIVE takes appends; ROLLED takes no more and waits for its SEAL; SEALED is
@@ -74,12 +75,48 @@ pub struct SegmentState {
     /// Base offset of the batch with the largest timestamp (the first such batch).
     pub max_timestamp_offset: i64,
     pub meta_crc: u32,
+    /// When the first of its tombstones may go, in ms (KIP-534); -1: it has none whose time is running.
+    pub horizon_ms: i64,
     /// Empty once sealed: then it is in `.meta`. Shared with whoever is reading, who need not copy it.
     pub index: Rc<Vec<IndexEntry>>,
 }
 
+/// Names one file of a segment: its base offset, and how often it was compacted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct SegmentKey {
+    pub base: i64,
+    pub compaction: u32,
+}
+
+impl SegmentKey {
+    /// The segment as it was appended to.
+    pub(crate) fn written(base: i64) -> SegmentKey {
+        SegmentKey { base, compaction: 0 }
+    }
+}
+
 /// No timestamp: what an empty segment, and a record without one, has.
 pub(crate) const NO_TIMESTAMP: i64 = -1;
+
+impl From<&NewSegment> for SegmentState {
+    fn from(n: &NewSegment) -> SegmentState {
+        SegmentState {
+            end: n.end,
+            status: SegmentStatus::Sealed,
+            compaction: n.compaction,
+            length: n.length,
+            durable: n.length,
+            first_append_ms: n.first_append_ms,
+            last_append_ms: n.last_append_ms,
+            first_timestamp: n.first_timestamp,
+            max_timestamp: n.max_timestamp,
+            max_timestamp_offset: n.max_timestamp_offset,
+            meta_crc: n.meta_crc,
+            horizon_ms: n.horizon_ms,
+            ..SegmentState::new(n.base)
+        }
+    }
+}
 
 impl SegmentState {
     pub(crate) fn new(base: i64) -> SegmentState {
@@ -96,13 +133,25 @@ impl SegmentState {
             max_timestamp: NO_TIMESTAMP,
             max_timestamp_offset: NO_TIMESTAMP,
             meta_crc: 0,
+            horizon_ms: NO_TIMESTAMP,
             index: Rc::default(),
         }
+    }
+
+    /// Which file it is.
+    pub(crate) fn key(&self) -> SegmentKey {
+        SegmentKey { base: self.base, compaction: self.compaction }
     }
 
     /// Counts a batch that is flushed at the segment's end.
     pub(crate) fn push(&mut self, batch: &BatchInfo, wall_ms: i64) {
         assert_eq!(batch.base_offset, self.end, "batches are dense");
+        self.push_sparse(batch, wall_ms);
+    }
+
+    /// Counts a batch that compaction keeps: offsets before it may be gone.
+    pub(crate) fn push_sparse(&mut self, batch: &BatchInfo, wall_ms: i64) {
+        assert!(batch.base_offset >= self.end, "batches are in order");
         let due =
             self.index.last().is_none_or(|last| self.length - last.position >= INDEX_INTERVAL);
         if due {

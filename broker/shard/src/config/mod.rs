@@ -10,7 +10,7 @@ mod table;
 
 use std::collections::BTreeMap;
 
-use rillway_log::LogConfig;
+use rillway_log::{LogConfig, Ratio};
 
 pub use change::{ConfigChange, ConfigOperation, TopicAlteration};
 pub use table::TOPIC_CONFIGS;
@@ -51,6 +51,7 @@ pub enum ConfigType {
     String = 2,
     Int = 3,
     Long = 5,
+    Double = 6,
     List = 7,
 }
 
@@ -74,6 +75,14 @@ enum Kind {
         get: fn(&TopicSettings) -> usize,
         set: fn(&mut TopicSettings, usize),
     },
+    /// A share, from 0 to 1.
+    Share { get: fn(&TopicSettings) -> Ratio, set: fn(&mut TopicSettings, Ratio) },
+    /// A list of some of these words, in any order, and not none of them.
+    Set {
+        of: &'static [&'static str],
+        get: fn(&TopicSettings, usize) -> bool,
+        set: fn(&mut TopicSettings, usize, bool),
+    },
     /// Means nothing here; taken, checked and shown, so that tools which set it work. A boolean is 0 to 1.
     Inert { min: i64, max: i64, default: i64 },
 }
@@ -93,6 +102,16 @@ impl TopicConfig {
         match &self.kind {
             Kind::Number { get, .. } => get(settings).to_string(),
             Kind::Choice { does, get, .. } => does[get(settings)].to_owned(),
+            // As Java writes a double: 1.0, not 1.
+            Kind::Share { get, .. } => format!("{:?}", get(settings).get()),
+            Kind::Set { of, get, .. } => match given.get(self.name) {
+                // In the order in which it was given.
+                Some(value) => items(value).collect::<Vec<_>>().join(","),
+                None => {
+                    let on = of.iter().enumerate().filter(|(at, _)| get(settings, *at));
+                    on.map(|(_, word)| *word).collect::<Vec<_>>().join(",")
+                }
+            },
             Kind::Inert { default, .. } => match given.get(self.name) {
                 // As it was understood, not as it was written: TRUE is true.
                 Some(value) if self.config_type == ConfigType::Boolean => {
@@ -113,6 +132,8 @@ impl TopicConfig {
     pub fn bounds(&self) -> String {
         match &self.kind {
             Kind::Choice { does, .. } => does.join(" or "),
+            Kind::Share { .. } => "0 to 1".to_owned(),
+            Kind::Set { of, .. } => format!("{}, or both", of.join(", ")),
             Kind::Inert { .. } if self.config_type == ConfigType::Boolean => {
                 "true or false".to_owned()
             }
@@ -128,9 +149,11 @@ impl TopicConfig {
     fn text(&self, number: i64) -> String {
         match self.config_type {
             ConfigType::Boolean => (number == 1).to_string(),
-            ConfigType::String | ConfigType::Int | ConfigType::Long | ConfigType::List => {
-                number.to_string()
-            }
+            ConfigType::String
+            | ConfigType::Int
+            | ConfigType::Long
+            | ConfigType::Double
+            | ConfigType::List => number.to_string(),
         }
     }
 
@@ -140,9 +163,11 @@ impl TopicConfig {
             ConfigType::Boolean if value.eq_ignore_ascii_case("true") => Some(1),
             ConfigType::Boolean if value.eq_ignore_ascii_case("false") => Some(0),
             ConfigType::Boolean => None,
-            ConfigType::String | ConfigType::Int | ConfigType::Long | ConfigType::List => {
-                value.parse().ok()
-            }
+            ConfigType::String
+            | ConfigType::Int
+            | ConfigType::Long
+            | ConfigType::Double
+            | ConfigType::List => value.parse().ok(),
         };
         parsed.filter(|v| (min..=max).contains(v)).ok_or_else(|| {
             let expected = match self.config_type {
@@ -164,6 +189,30 @@ impl TopicConfig {
                 Ok(())
             }
             Kind::Inert { min, max, .. } => self.number(value, *min, *max).map(|_| ()),
+            Kind::Share { set, .. } => {
+                let ratio = value.trim().parse().ok().and_then(Ratio::new).ok_or_else(|| {
+                    let name = self.name;
+                    format!(
+                        "Invalid value {value} for configuration {name}: expected a number, 0 to 1"
+                    )
+                })?;
+                set(settings, ratio);
+                Ok(())
+            }
+            Kind::Set { of, set, .. } => {
+                let list: Vec<&str> = items(value).collect();
+                if list.is_empty() || !list.iter().all(|item| of.contains(item)) {
+                    return Err(format!(
+                        "Invalid value {value} for configuration {}: expected {}",
+                        self.name,
+                        self.bounds()
+                    ));
+                }
+                for (at, word) in of.iter().enumerate() {
+                    set(settings, at, list.contains(word));
+                }
+                Ok(())
+            }
             Kind::Choice { does, later, set, .. } => {
                 if let Some(at) = does.iter().position(|v| *v == value.trim()) {
                     set(settings, at);
@@ -183,6 +232,11 @@ impl TopicConfig {
             }
         }
     }
+}
+
+/// The items of a list.
+fn items(value: &str) -> impl Iterator<Item = &str> {
+    value.split(',').map(str::trim).filter(|item| !item.is_empty())
 }
 
 fn unknown(name: &str) -> String {
@@ -208,6 +262,13 @@ impl TopicSettings {
                 Some(config) => config.set(&mut settings, value)?,
                 None => return Err(unknown(name)),
             }
+        }
+        let (least, most) =
+            (settings.log.min_compaction_lag_ms, settings.log.max_compaction_lag_ms);
+        if least > most {
+            return Err(format!(
+                "conflict topic config setting min.compaction.lag.ms ({least}) > max.compaction.lag.ms ({most})"
+            ));
         }
         Ok(settings)
     }
@@ -288,14 +349,56 @@ mod tests {
 
     #[test]
     fn what_kafka_has_and_we_do_not_is_refused_with_what_is_supported() {
-        assert!(with("cleanup.policy", "compact").unwrap_err().contains("does delete"));
-        assert!(
-            with("cleanup.policy", "delete,compact").unwrap_err().contains("not supported yet")
-        );
         assert!(with("compression.type", "zstd").unwrap_err().contains("does producer"));
         assert!(
-            with("delete.retention.ms", "1").unwrap_err().contains("supported are cleanup.policy")
+            with("segment.jitter.ms", "1").unwrap_err().contains("supported are cleanup.policy")
         );
+    }
+
+    #[test]
+    fn the_policy_is_a_list_in_any_order_and_shown_as_it_was_given() {
+        let policy = TopicConfig::find("cleanup.policy").unwrap();
+        for (text, compact, delete) in [
+            ("delete", false, true),
+            ("compact", true, false),
+            ("compact,delete", true, true),
+            ("delete,compact", true, true),
+        ] {
+            let settings = with("cleanup.policy", text).unwrap();
+            assert_eq!((settings.log.compact, settings.log.delete), (compact, delete), "{text}");
+            assert_eq!(policy.value(&settings, &one("cleanup.policy", text)), text);
+        }
+        for wrong in ["", ",", "compact,", "Compact", "compact;delete"] {
+            let taken = with("cleanup.policy", wrong).is_ok();
+            assert_eq!(taken, wrong == "compact,", "`{wrong}`");
+        }
+    }
+
+    #[test]
+    fn the_ratio_is_a_share_and_shown_as_java_shows_it() {
+        let ratio = TopicConfig::find("min.cleanable.dirty.ratio").unwrap();
+        assert_eq!(ratio.default_value(), "0.5");
+        for (text, shown) in
+            [("0", "0.0"), ("1", "1.0"), ("0.25", "0.25"), ("1.0", "1.0"), ("1e-2", "0.01")]
+        {
+            let settings = with("min.cleanable.dirty.ratio", text).unwrap();
+            assert_eq!(ratio.value(&settings, &BTreeMap::new()), shown);
+        }
+        for wrong in ["1.1", "-0.1", "NaN", "inf", "half", ""] {
+            assert!(
+                with("min.cleanable.dirty.ratio", wrong).unwrap_err().contains("0 to 1"),
+                "{wrong}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_least_lag_above_the_most_is_a_conflict() {
+        let mut lags = one("min.compaction.lag.ms", "10");
+        lags.insert("max.compaction.lag.ms".to_owned(), "9".to_owned());
+        assert!(TopicSettings::default().with(&lags).unwrap_err().contains("conflict"));
+        lags.insert("max.compaction.lag.ms".to_owned(), "10".to_owned());
+        assert!(TopicSettings::default().with(&lags).is_ok());
     }
 
     #[test]
@@ -325,6 +428,10 @@ mod tests {
             let text = value.to_string();
             let mut settings = TopicSettings::default();
             match config.set(&mut settings, &text) {
+                // A share is shown as one: 1.0.
+                Ok(()) if config.config_type == ConfigType::Double => {
+                    prop_assert_eq!(config.value(&settings, &BTreeMap::new()), format!("{text}.0"));
+                }
                 Ok(()) => prop_assert_eq!(config.value(&settings, &one(config.name, &text)), text),
                 Err(why) => {
                     prop_assert_eq!(settings, TopicSettings::default());

@@ -11,9 +11,15 @@ pub const TOPIC_CONFIGS: &[TopicConfig] = &[
     TopicConfig {
         name: "cleanup.policy",
         broker: "log.cleanup.policy",
-        doc: "What happens to old segments.",
+        doc: "What happens to old records: delete whole segments by age and size, compact to the newest record of each key, or both.",
         config_type: ConfigType::List,
-        kind: Kind::Choice { does: &["delete"], later: &["compact"], get: |_| 0, set: |_, _| {} },
+        kind: Kind::Set {
+            of: &["compact", "delete"],
+            get: |s, item| if item == 0 { s.log.compact } else { s.log.delete },
+            set: |s, item, on| {
+                *(if item == 0 { &mut s.log.compact } else { &mut s.log.delete }) = on
+            },
+        },
     },
     TopicConfig {
         name: "compression.type",
@@ -25,6 +31,18 @@ pub const TOPIC_CONFIGS: &[TopicConfig] = &[
             later: &["uncompressed", "gzip", "snappy", "lz4", "zstd"],
             get: |_| 0,
             set: |_, _| {},
+        },
+    },
+    TopicConfig {
+        name: "delete.retention.ms",
+        broker: "log.cleaner.delete.retention.ms",
+        doc: "How long a tombstone stays in a compacted topic once it is all that is left of its key.",
+        config_type: ConfigType::Long,
+        kind: Kind::Number {
+            min: 0,
+            max: ANY,
+            get: |s| s.log.delete_retention_ms,
+            set: |s, v| s.log.delete_retention_ms = v,
         },
     },
     TopicConfig {
@@ -59,6 +77,18 @@ pub const TOPIC_CONFIGS: &[TopicConfig] = &[
         doc: "The distance between index entries is fixed.",
         config_type: ConfigType::Int,
         kind: Kind::Inert { min: 0, max: INT, default: 4096 },
+    },
+    TopicConfig {
+        name: "max.compaction.lag.ms",
+        broker: "log.cleaner.max.compaction.lag.ms",
+        doc: "A record of a compacted topic is compacted once it is older, whatever the ratio; its segment is rolled for it.",
+        config_type: ConfigType::Long,
+        kind: Kind::Number {
+            min: 1,
+            max: ANY,
+            get: |s| s.log.max_compaction_lag_ms,
+            set: |s, v| s.log.max_compaction_lag_ms = v,
+        },
     },
     TopicConfig {
         name: "max.message.bytes",
@@ -106,6 +136,28 @@ pub const TOPIC_CONFIGS: &[TopicConfig] = &[
             later: &[],
             get: |s| usize::from(s.log_append_time),
             set: |s, i| s.log_append_time = i == 1,
+        },
+    },
+    TopicConfig {
+        name: "min.cleanable.dirty.ratio",
+        broker: "log.cleaner.min.cleanable.ratio",
+        doc: "A partition of a compacted topic is cleaned when more than this share of its bytes was not cleaned yet.",
+        config_type: ConfigType::Double,
+        kind: Kind::Share {
+            get: |s| s.log.min_cleanable_ratio,
+            set: |s, v| s.log.min_cleanable_ratio = v,
+        },
+    },
+    TopicConfig {
+        name: "min.compaction.lag.ms",
+        broker: "log.cleaner.min.compaction.lag.ms",
+        doc: "A record of a compacted topic is not compacted before it is so old.",
+        config_type: ConfigType::Long,
+        kind: Kind::Number {
+            min: 0,
+            max: ANY,
+            get: |s| s.log.min_compaction_lag_ms,
+            set: |s, v| s.log.min_compaction_lag_ms = v,
         },
     },
     TopicConfig {
@@ -196,17 +248,13 @@ pub(super) const NOT_YET: &[&str] = &[
     "compression.gzip.level",
     "compression.lz4.level",
     "compression.zstd.level",
-    "delete.retention.ms",
     "follower.replication.throttled.replicas",
     "leader.replication.throttled.replicas",
     "local.retention.bytes",
     "local.retention.ms",
-    "max.compaction.lag.ms",
     "message.downconversion.enable",
     "message.format.version",
     "message.timestamp.difference.max.ms",
-    "min.cleanable.dirty.ratio",
-    "min.compaction.lag.ms",
     "remote.log.copy.disable",
     "remote.log.delete.on.disable",
     "remote.storage.enable",

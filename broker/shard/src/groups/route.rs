@@ -45,7 +45,7 @@ impl Shard {
     pub async fn create_offsets_topic(&self) -> Result<(), TopicError> {
         let settings = &self.inner.options.groups;
         let configs = BTreeMap::from([
-            ("retention.ms".to_owned(), "-1".to_owned()),
+            ("cleanup.policy".to_owned(), "compact".to_owned()),
             ("segment.bytes".to_owned(), settings.offsets_segment_bytes.to_string()),
         ]);
         let topic = NewTopic {

@@ -1,8 +1,9 @@
 //! Cases from the field: what users of Kafka brokers and clients ran into, one module per area, each case as the whole
-//! kind of fault. `FIELD-CASES.md` has a line per case and names what has to wait for groups, transactions and
-//! compaction; the test below keeps the two together.
+//! kind of fault. `FIELD-CASES.md` has a line per case and names what has to wait for groups and
+//! transactions; the test below keeps the two together.
 
 mod codecs;
+mod compaction;
 mod fetch;
 mod idempotence;
 mod network;
@@ -269,9 +270,10 @@ pub(crate) async fn set(client: &mut Client, topic: &str, name: &str, value: &st
     response.responses.first().unwrap().error_code
 }
 
-/// Every case of the thirteen areas, under the module that has its scenarios.
-const CASES: [(&str, &[&str], &str); 13] = [
+/// Every case of the fourteen areas, under the module that has its scenarios.
+const CASES: [(&str, &[&str], &str); 14] = [
     ("codecs", &["codec-1", "codec-2"], include_str!("codecs.rs")),
+    ("compaction", &["compact-1", "compact-2"], include_str!("compaction.rs")),
     ("fetch", &["fetch-1", "fetch-2", "fetch-3"], include_str!("fetch.rs")),
     ("idempotence", &["idemp-1", "idemp-2"], include_str!("idempotence.rs")),
     ("network", &["net-1", "net-2", "net-3"], include_str!("network.rs")),
