@@ -423,6 +423,137 @@ fn every_answer_of_every_version_is_read_to_the_last_byte_by_an_independent_deco
                 theirs::DescribeClusterResponse,
                 theirs::DescribeClusterRequest::default(),
             );
+            let group = |id: &'static str| theirs::GroupId(StrBytes::from_static_str(id));
+            use theirs::join_group_request::JoinGroupRequestProtocol;
+            let protocol = JoinGroupRequestProtocol::default()
+                .with_name(text("range"))
+                .with_metadata(bytes::Bytes::from_static(b"m"));
+            let join = theirs::JoinGroupRequest::default()
+                .with_group_id(group("g"))
+                .with_session_timeout_ms(10_000)
+                .with_rebalance_timeout_ms(100)
+                .with_protocol_type(text("consumer"))
+                .with_protocols(vec![protocol]);
+            ask!(
+                JoinGroup,
+                theirs::JoinGroupRequest,
+                theirs::JoinGroupResponse,
+                theirs::JoinGroupRequest::default(),
+                join.clone(),
+                join.with_member_id(text("stranger")),
+            );
+            ask!(
+                SyncGroup,
+                theirs::SyncGroupRequest,
+                theirs::SyncGroupResponse,
+                theirs::SyncGroupRequest::default(),
+                theirs::SyncGroupRequest::default().with_group_id(group("g")),
+            );
+            ask!(
+                Heartbeat,
+                theirs::HeartbeatRequest,
+                theirs::HeartbeatResponse,
+                theirs::HeartbeatRequest::default(),
+                theirs::HeartbeatRequest::default().with_group_id(group("g")),
+            );
+            use theirs::leave_group_request::MemberIdentity;
+            let member = MemberIdentity::default().with_member_id(text("stranger"));
+            ask!(
+                LeaveGroup,
+                theirs::LeaveGroupRequest,
+                theirs::LeaveGroupResponse,
+                theirs::LeaveGroupRequest::default(),
+                theirs::LeaveGroupRequest::default().with_group_id(group("g")),
+                theirs::LeaveGroupRequest::default()
+                    .with_group_id(group("g"))
+                    .with_members(vec![member]),
+            );
+            use theirs::offset_commit_request::{
+                OffsetCommitRequestPartition, OffsetCommitRequestTopic,
+            };
+            let offsets = [0, 9].map(|index| {
+                OffsetCommitRequestPartition::default()
+                    .with_partition_index(index)
+                    .with_committed_offset(1)
+                    .with_committed_metadata(Some(text("m")))
+            });
+            let committed = |topic: &'static str| {
+                OffsetCommitRequestTopic::default()
+                    .with_name(name(topic))
+                    .with_partitions(offsets.to_vec())
+            };
+            ask!(
+                OffsetCommit,
+                theirs::OffsetCommitRequest,
+                theirs::OffsetCommitResponse,
+                theirs::OffsetCommitRequest::default(),
+                theirs::OffsetCommitRequest::default()
+                    .with_group_id(group("c"))
+                    .with_topics(vec![committed("t"), committed("nowhere")]),
+                theirs::OffsetCommitRequest::default()
+                    .with_group_id(group("c"))
+                    .with_topics(vec![OffsetCommitRequestTopic::default()]),
+            );
+            use theirs::offset_fetch_request::{
+                OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics,
+            };
+            let wanted = OffsetFetchRequestTopic::default()
+                .with_name(name("t"))
+                .with_partition_indexes(vec![0, 7]);
+            let some = OffsetFetchRequestTopics::default()
+                .with_name(name("t"))
+                .with_partition_indexes(vec![0, 7]);
+            let one = OffsetFetchRequestGroup::default().with_group_id(group("c"));
+            ask!(
+                OffsetFetch,
+                theirs::OffsetFetchRequest,
+                theirs::OffsetFetchResponse,
+                theirs::OffsetFetchRequest::default(),
+                theirs::OffsetFetchRequest::default()
+                    .with_group_id(group("c"))
+                    .with_topics(Some(vec![wanted])),
+                theirs::OffsetFetchRequest::default().with_groups(vec![
+                    one.clone().with_topics(None),
+                    one.with_topics(Some(vec![some])),
+                ]),
+            );
+            ask!(
+                DescribeGroups,
+                theirs::DescribeGroupsRequest,
+                theirs::DescribeGroupsResponse,
+                theirs::DescribeGroupsRequest::default(),
+                theirs::DescribeGroupsRequest::default()
+                    .with_groups(vec![group("g"), group("c"), group("none")]),
+            );
+            ask!(
+                ListGroups,
+                theirs::ListGroupsRequest,
+                theirs::ListGroupsResponse,
+                theirs::ListGroupsRequest::default(),
+                theirs::ListGroupsRequest::default().with_states_filter(vec![text("Stable")]),
+            );
+            use theirs::offset_delete_request as forget;
+            let partitions = vec![forget::OffsetDeleteRequestPartition::default()];
+            let topic = forget::OffsetDeleteRequestTopic::default()
+                .with_name(name("t"))
+                .with_partitions(partitions);
+            ask!(
+                OffsetDelete,
+                theirs::OffsetDeleteRequest,
+                theirs::OffsetDeleteResponse,
+                theirs::OffsetDeleteRequest::default(),
+                theirs::OffsetDeleteRequest::default()
+                    .with_group_id(group("c"))
+                    .with_topics(vec![topic]),
+            );
+            ask!(
+                DeleteGroups,
+                theirs::DeleteGroupsRequest,
+                theirs::DeleteGroupsResponse,
+                theirs::DeleteGroupsRequest::default(),
+                theirs::DeleteGroupsRequest::default()
+                    .with_groups_names(vec![group("g"), group("c"), group("none")]),
+            );
             let all: std::collections::BTreeSet<i16> = ranges.iter().map(|r| r.0).collect();
             assert_eq!(asked, all, "every API was asked");
         });
