@@ -187,3 +187,88 @@ fn subscriptions_of_all_versions_name_their_topics() {
     }
     assert_eq!(subscribed_topics(&[0, 0, 0x7f, 0xff, 0xff, 0xff]), None);
 }
+
+fn hex(text: &str) -> Vec<u8> {
+    let digit = |byte: &u8| (*byte as char).to_digit(16).expect("a hex digit") as u8;
+    text.as_bytes().chunks(2).map(|pair| digit(&pair[0]) << 4 | digit(&pair[1])).collect()
+}
+
+/// What the generated classes of kafka-group-coordinator 4.2.0 write for the values below.
+mod kafka {
+    pub(super) const OFFSET_KEY: &str = "0001000567726f75700005746f70696300000007";
+    pub(super) const GROUP_KEY: &str = "0002000567726f7570";
+    pub(super) const OFFSET_4_TOPIC_ID: &str = "0004000000000000002a00000003066dc3a97461000001a3185c5000\
+        0100100102030405060708090a0b0c0d0e0f10";
+    pub(super) const OFFSET_4: &str = "0004000000000000002affffffff01000001a3185c500000";
+    pub(super) const OFFSET_1: &str = "0001000000000000002a00016d000001a3185c5000000001a3185c53e8";
+    pub(super) const GROUP_3: &str = "00030008636f6e73756d657200000009000572616e67650003612d31\
+        000001a3185c5000000000020003612d31000169000161000a2f3132372e302e302e310000ea600000271000\
+        0000030102030000000204050003622d31ffff000162000a2f3132372e302e302e320000ea60000027100000\
+        000000000000";
+    pub(super) const GROUP_4: &str = "000409636f6e73756d6572000000090672616e676504612d31000001a3\
+        185c50000304612d31026902610b2f3132372e302e302e310000ea6000002710040102030304050004622d31\
+        0002620b2f3132372e302e302e320000ea600000271001010000";
+    pub(super) const EMPTY_GROUP_3: &str =
+        "00030008636f6e73756d657200000009ffffffff000001a3185c500000000000";
+}
+
+#[test]
+fn offsets_have_the_bytes_that_kafka_writes() {
+    let partition = TopicPartition { topic: "topic".to_owned(), partition: 7 };
+    assert_eq!(offset_key("group", &partition), hex(kafka::OFFSET_KEY));
+    let plain = Committed {
+        offset: 42,
+        leader_epoch: -1,
+        metadata: String::new(),
+        commit_ms: 1_800_000_000_000,
+        expire_ms: None,
+        topic_id: [0; 16],
+    };
+    assert_eq!(encode_offset(&plain), hex(kafka::OFFSET_4));
+    let full = Committed {
+        leader_epoch: 3,
+        metadata: "m\u{e9}ta".to_owned(),
+        topic_id: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16],
+        ..plain.clone()
+    };
+    assert_eq!(encode_offset(&full), hex(kafka::OFFSET_4_TOPIC_ID));
+    let expires =
+        Committed { metadata: "m".to_owned(), expire_ms: Some(1_800_000_001_000), ..plain };
+    assert_eq!(encode_offset(&expires), hex(kafka::OFFSET_1));
+}
+
+#[test]
+fn groups_have_the_bytes_that_kafka_writes() {
+    assert_eq!(group_key("group"), hex(kafka::GROUP_KEY));
+    let a = KeptMember {
+        member: "a-1".to_owned(),
+        instance: Some("i".to_owned()),
+        client_id: "a".to_owned(),
+        client_host: "/127.0.0.1".to_owned(),
+        rebalance_timeout_ms: 60_000,
+        session_timeout_ms: 10_000,
+        subscription: vec![1, 2, 3],
+        assignment: vec![4, 5],
+    };
+    let b = KeptMember {
+        member: "b-1".to_owned(),
+        instance: None,
+        client_id: "b".to_owned(),
+        client_host: "/127.0.0.2".to_owned(),
+        subscription: Vec::new(),
+        assignment: Vec::new(),
+        ..a.clone()
+    };
+    let stable = GroupState {
+        protocol_type: "consumer".to_owned(),
+        generation: 9,
+        protocol: Some("range".to_owned()),
+        leader: Some("a-1".to_owned()),
+        since_ms: 1_800_000_000_000,
+        members: vec![a, b],
+    };
+    assert_eq!(stable.encode(), hex(kafka::GROUP_3));
+    assert_eq!(GroupState::decode(&hex(kafka::GROUP_4)), Ok(stable.clone()));
+    let empty = GroupState { protocol: None, leader: None, members: Vec::new(), ..stable };
+    assert_eq!(empty.encode(), hex(kafka::EMPTY_GROUP_3));
+}

@@ -9,7 +9,10 @@ use crate::history::{Cause, Who, cut_reason};
 
 impl Group {
     pub(crate) fn join(&mut self, step: &mut Step<'_>, ticket: Ticket, join: &Join) {
-        if !self.accepts(&join.member, step.options.size_max) {
+        // A static member that comes back takes its own place, which Kafka forgets.
+        let holder = join.instance.as_ref().and_then(|instance| self.instances.get(instance));
+        let place = holder.filter(|_| join.member.is_empty()).unwrap_or(&join.member);
+        if !self.accepts(place, step.options.size_max) {
             let max = step.options.size_max;
             step.joined(ticket, Err(GroupError::MaxSizeReached { max }));
             self.pending.retain(|pending| pending.id != join.member);
@@ -155,7 +158,7 @@ impl Group {
             assignment: Vec::new(),
             join: Some(JoinWait { ticket, skip_assignment: join.skip_assignment }),
             sync: None,
-            sync_due: false,
+            sync_by: None,
             is_new: true,
             id_known: !join.member.is_empty(),
             restored: false,

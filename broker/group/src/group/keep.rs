@@ -141,7 +141,7 @@ impl Group {
             assignment: kept.assignment,
             join: None,
             sync: None,
-            sync_due: false,
+            sync_by: None,
             is_new: false,
             id_known: true,
             restored: true,

@@ -32,8 +32,8 @@ pub(super) struct Member {
     pub(super) assignment: Vec<u8>,
     pub(super) join: Option<JoinWait>,
     pub(super) sync: Option<Ticket>,
-    /// Has been told the generation and has not asked for its assignment.
-    pub(super) sync_due: bool,
+    /// Has been told the generation and has not asked for its assignment; is given up at this time.
+    pub(super) sync_by: Option<u64>,
     /// Its first join is not answered yet: it is given up after a fixed time even though it waits for us.
     pub(super) is_new: bool,
     /// The client has been told its member id, so that it can come back.

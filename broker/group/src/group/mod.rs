@@ -181,8 +181,6 @@ pub(crate) struct Group {
     /// During the initial rebalance: somebody came since its timer was set.
     newcomer: bool,
     join_timer: Option<JoinTimer>,
-    /// When members that have not synced are given up.
-    sync_timer: Option<u64>,
     waiting: Waiting,
     /// What all members of the current generation ask for; none if that cannot be told.
     subscribed: Option<BTreeSet<String>>,
@@ -208,7 +206,6 @@ impl Group {
             initial: false,
             newcomer: false,
             join_timer: None,
-            sync_timer: None,
             waiting: Waiting::Nothing,
             subscribed: None,
             history: History::default(),

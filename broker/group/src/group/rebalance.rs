@@ -23,9 +23,8 @@ impl Group {
         if from == Phase::CompletingRebalance {
             self.refuse_syncs(step, &GroupError::RebalanceInProgress);
         }
-        self.sync_timer = None;
         for member in self.members.values_mut() {
-            member.sync_due = false;
+            member.sync_by = None;
         }
         self.initial = from == Phase::Empty;
         self.newcomer = false;
@@ -133,7 +132,6 @@ impl Group {
         self.initial = false;
         self.transition(step, Phase::CompletingRebalance, cause);
         self.answer_joins(step);
-        self.sync_timer = Some(step.after(self.rebalance_timeout_ms()));
     }
 
     fn begin_empty_generation(&mut self, step: &mut Step<'_>, cause: Cause) {
@@ -210,12 +208,13 @@ impl Group {
     /// Tells the generation to all that have joined; from now on their syncs are awaited.
     fn answer_joins(&mut self, step: &mut Step<'_>) {
         let now = step.clock.mono_ms;
+        let sync_by = step.after(self.rebalance_timeout_ms());
         let ids: Vec<String> = self.members.keys().cloned().collect();
         for id in ids {
             let answer = self.joined(&id, self.is_leader(&id), false);
             let member = self.members.get_mut(&id).expect("listed just now");
             member.is_new = false;
-            member.sync_due = true;
+            member.sync_by = Some(sync_by);
             member.assignment.clear();
             member.renew(now);
             if let Some(wait) = member.join.take() {

@@ -1,5 +1,6 @@
 //! Signs of life, leaving, and what happens when time passes.
 
+use super::member::Member;
 use super::{Group, JoinTimer, Phase, Step};
 use crate::effect::Ticket;
 use crate::error::GroupError;
@@ -108,8 +109,9 @@ impl Group {
             JoinTimer::Initial { at, .. } | JoinTimer::Rebalance { at } => at,
         });
         let pending = self.pending.iter().map(|pending| pending.expires_ms);
-        let sessions = self.members.values().filter_map(|member| member.deadline());
-        pending.chain(sessions).chain(join).chain(self.sync_timer).min()
+        let sessions = self.members.values().filter_map(Member::deadline);
+        let syncs = self.members.values().filter_map(|member| member.sync_by);
+        pending.chain(sessions).chain(syncs).chain(join).min()
     }
 
     /// Does what is due.
@@ -125,10 +127,7 @@ impl Group {
             }
             Some(_) | None => {}
         }
-        if self.sync_timer.is_some_and(|at| at <= now) {
-            self.sync_timer = None;
-            self.sync_timer_fired(step);
-        }
+        self.end_syncs(step);
     }
 
     fn end_sessions(&mut self, step: &mut Step<'_>) {

@@ -105,6 +105,7 @@ impl Group {
         if waiting.is_empty() {
             self.waiting = Waiting::Nothing;
         }
+        let sync_by = step.after(self.rebalance_timeout_ms());
         for replaced in kept {
             let leads = self.is_leader(&replaced.member);
             let member = self.members.get_mut(&replaced.member).expect("it would be forgotten");
@@ -115,6 +116,7 @@ impl Group {
                 continue;
             }
             member.id_known = true;
+            member.sync_by = Some(sync_by);
             let skips = leads && wait.skip_assignment;
             let mut answer = self.joined(&replaced.member, skips, skips);
             if !wait.skip_assignment {

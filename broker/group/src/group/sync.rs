@@ -22,7 +22,7 @@ impl Group {
                 step.synced(ticket, Err(GroupError::RebalanceInProgress));
             }
             Phase::CompletingRebalance => {
-                member.sync_due = false;
+                member.sync_by = None;
                 if let Some(lost) = member.sync.replace(ticket) {
                     step.synced(lost, Err(GroupError::RebalanceInProgress));
                 }
@@ -32,10 +32,9 @@ impl Group {
                 }
             }
             Phase::Stable => {
-                member.sync_due = false;
+                member.sync_by = None;
                 let assignment = member.assignment.clone();
                 step.synced(ticket, Ok(self.synced(assignment)));
-                self.drop_sync_timer();
             }
             Phase::Empty | Phase::Dead => unreachable!("such a group has no members"),
         }
@@ -99,7 +98,6 @@ impl Group {
         for (ticket, assignment) in answers {
             step.synced(ticket, Ok(self.synced(assignment)));
         }
-        self.drop_sync_timer();
     }
 
     fn synced(&self, assignment: Vec<u8>) -> Synced {
@@ -121,17 +119,12 @@ impl Group {
         }
     }
 
-    /// Nobody is left to be given up for not syncing.
-    fn drop_sync_timer(&mut self) {
-        if self.members.values().all(|member| !member.sync_due) {
-            self.sync_timer = None;
-        }
-    }
-
     /// Members that have not synced in time are removed, and the others rebalance.
-    pub(super) fn sync_timer_fired(&mut self, step: &mut Step<'_>) {
+    pub(super) fn end_syncs(&mut self, step: &mut Step<'_>) {
+        let now = step.clock.mono_ms;
         let timeout_ms = self.rebalance_timeout_ms();
-        let due = self.members.iter().filter(|(_, member)| member.sync_due);
+        let due =
+            self.members.iter().filter(|(_, member)| member.sync_by.is_some_and(|at| at <= now));
         let mut due: Vec<String> = due.map(|(id, _)| id.clone()).collect();
         // If the leader is among them, it is the one that all the others wait for.
         due.sort_by_key(|id| !self.is_leader(id));

@@ -1,6 +1,6 @@
 //! Static members (KIP-345) and the assignment that need not be made (KIP-814).
 
-use rillway_group::{Fence, GroupError, Heartbeat, Join};
+use rillway_group::{Fence, GroupError, Heartbeat, Join, Options};
 
 use super::table::{GROUP, Table, again, newcomer, protocol};
 
@@ -200,6 +200,27 @@ fn a_group_whose_static_members_are_all_away_waits_for_them() {
     let b = table.join(restarted("b", 2));
     table.pass(60_000);
     assert_eq!((table.joined(b).generation, table.joined(b).leader.as_str()), (2, "b-2"));
+}
+
+#[test]
+fn a_static_member_comes_back_to_a_full_group() {
+    let mut table = Table::new(Options { size_max: 2, ..Options::default() });
+    stable(&mut table, &["a", "b"]);
+    let b = table.join(restarted("b", 2));
+    assert_eq!(table.joined(b).generation, 1);
+    let c = table.join(fixed("c"));
+    assert_eq!(table.join_error(c), &GroupError::MaxSizeReached { max: 2 });
+}
+
+#[test]
+fn a_static_member_that_comes_back_and_never_syncs_is_given_up() {
+    let mut table = Table::default();
+    stable(&mut table, &["a", "b"]);
+    table.join(restarted("b", 2));
+    table.pass_beating(59_998, &["a-1", "b-2"], 1);
+    assert_eq!(table.phase(), "Stable");
+    table.pass_beating(2, &["a-1", "b-2"], 1);
+    assert_eq!((table.phase(), table.members()), ("PreparingRebalance", 1));
 }
 
 #[test]

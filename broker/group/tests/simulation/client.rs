@@ -102,6 +102,14 @@ impl Client {
         self.owned.clear();
     }
 
+    /// The coordinator has restarted. It cannot know that a member of a kept assignment never asked for it, so one that
+    /// hangs has to notice the closed connection itself.
+    pub(crate) fn disconnected(&mut self, now: u64) {
+        if self.state == State::Hung {
+            self.out(now);
+        }
+    }
+
     fn fence(&self) -> Fence {
         Fence {
             member: self.id.clone(),

@@ -417,6 +417,9 @@ impl World {
             self.kept = record.state;
         }
         self.tickets.clear();
+        for client in &mut self.clients {
+            client.disconnected(self.mono_ms);
+        }
         self.coordinator = Coordinator::new(OPTIONS);
         if let Some(state) = &self.kept {
             self.coordinator.restore(self.clock(), GROUP, state).expect("we have written it");
