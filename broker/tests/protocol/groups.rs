@@ -196,6 +196,8 @@ fn the_topic_of_offsets_is_internal_and_nobody_else_writes_to_it() {
         let mut client = ready(&rt, "t", 1).await;
         let (code, _) = client.produce("__consumer_offsets", 0, &batch(&[b"x"])).await;
         assert_eq!(code, ErrorCode::InvalidTopicException);
+        let trimmed = crate::field::trim(&mut client, ("__consumer_offsets", 0), -1).await;
+        assert_eq!(trimmed, (ErrorCode::InvalidTopicException, -1));
     });
 }
 

@@ -293,26 +293,3 @@ fn a_reader_of_committed_records_gets_a_list_of_aborted_transactions_and_others_
         }
     });
 }
-
-#[test]
-fn a_fetch_that_goes_on_with_a_session_is_told_that_there_is_none() {
-    scenario(1, |rt| async move {
-        let mut client = Client::connect(&rt).await;
-        client.create("t", 1).await;
-        for (session_id, session_epoch, code) in [
-            (77, 5, ErrorCode::FetchSessionIdNotFound),
-            (0, 5, ErrorCode::FetchSessionIdNotFound),
-            (77, -1, ErrorCode::None),
-            (0, 0, ErrorCode::None),
-        ] {
-            let request = fetch::Request {
-                session_id,
-                session_epoch,
-                ..fetch_request(&[("t", 0, 0, 100)], 100, 0, 0)
-            };
-            let answer = fetch_of(&mut client, &request).await;
-            assert_eq!((answer.error_code, answer.session_id), (code, 0));
-            assert_eq!(answer.responses.is_empty(), code != ErrorCode::None);
-        }
-    });
-}

@@ -25,7 +25,7 @@ fn every_version_is_answered_with_a_header_of_version_0() {
                 .iter()
                 .find(|k| k.api_key == ApiKey::Produce.code())
                 .expect("Produce");
-            assert_eq!((produce.min_version, produce.max_version), (0, 9));
+            assert_eq!((produce.min_version, produce.max_version), (0, 12));
         }
     });
 }

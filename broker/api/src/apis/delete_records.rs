@@ -2,12 +2,13 @@
 //!
 //! - Offset -1 stands for the high watermark; beyond it, or below -1, is OFFSET_OUT_OF_RANGE. One that lies before the
 //!   start is no change. A partition that is named twice gets the last of its offsets, as in Kafka.
-//! - A topic whose cleanup.policy has no `delete` is POLICY_VIOLATION.
+//! - A topic whose cleanup.policy has no `delete` is POLICY_VIOLATION, the broker's own INVALID_TOPIC_EXCEPTION.
 //!
 //! Skipped: timeout_ms. One node waits for its own disk and for nobody else.
 
 use std::collections::BTreeMap;
 
+use rillway_shard::OFFSETS_TOPIC;
 use rillway_wire::ErrorCode;
 use rillway_wire::api::delete_records::{
     HIGH_WATERMARK, PartitionResponse, Request as Body, Response, TopicResponse,
@@ -44,6 +45,9 @@ async fn delete(request: &Request, topic: &str, index: i32, offset: i64) -> Part
     let Some(id) = shard.view().partition(topic, index) else {
         return failed(ErrorCode::UnknownTopicOrPartition);
     };
+    if topic == OFFSETS_TOPIC {
+        return failed(ErrorCode::InvalidTopicException);
+    }
     let before = Some(offset).filter(|offset| *offset != HIGH_WATERMARK);
     match shard.delete_records(id, before).await {
         Ok(low_watermark) => {

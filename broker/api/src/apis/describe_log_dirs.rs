@@ -32,7 +32,7 @@ pub(crate) async fn handle(request: Request, body: &Body<'_>) -> Result<Answer, 
     };
     later(async move {
         let (shard, nodes) = (request.context.shard(), request.context.nodes());
-        let mut topics = BTreeMap::<String, Vec<Partition>>::new();
+        let mut topics = BTreeMap::<String, BTreeMap<i32, Partition>>::new();
         for core in (0..shard.cores()).filter(|c| nodes.id(*c) == nodes.id(shard.core())) {
             let sizes = match shard.partition_sizes(core).await {
                 Ok(sizes) => sizes,
@@ -43,11 +43,12 @@ pub(crate) async fn handle(request: Request, body: &Body<'_>) -> Result<Answer, 
             };
             for p in sizes.into_iter().filter(&is_wanted) {
                 let size = i64::try_from(p.bytes).unwrap_or(i64::MAX);
-                topics.entry(p.topic).or_default().push(Partition {
+                let partition = Partition {
                     partition_index: p.index,
                     partition_size: size,
                     ..Default::default()
-                });
+                };
+                topics.entry(p.topic).or_default().insert(p.index, partition);
             }
         }
         let volume = shard.volume().await;
@@ -59,7 +60,7 @@ pub(crate) async fn handle(request: Request, body: &Body<'_>) -> Result<Answer, 
                 .iter()
                 .map(|(name, partitions)| TopicResponse {
                     name,
-                    partitions: partitions.clone().into(),
+                    partitions: partitions.values().cloned().collect(),
                 })
                 .collect(),
             total_bytes: volume.space.map_or(-1, |(total, _)| bytes(total)),

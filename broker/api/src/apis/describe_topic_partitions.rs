@@ -9,7 +9,7 @@
 
 use std::collections::BTreeSet;
 
-use rillway_shard::{Image, PartitionId, Topic as KnownTopic, View};
+use rillway_shard::{Image, OFFSETS_TOPIC, PartitionId, Topic as KnownTopic, View};
 use rillway_wire::api::describe_topic_partitions::{
     Cursor, Partition, Request as Body, Response, TopicResponse,
 };
@@ -56,6 +56,7 @@ pub(crate) async fn handle(request: Request, body: &Body<'_>) -> Result<Answer, 
         topics.push(TopicResponse {
             name: Some(name),
             topic_id: Uuid(topic.id.0),
+            is_internal: name == OFFSETS_TOPIC,
             partitions: partitions.into(),
             topic_authorized_operations: TOPIC_OPERATIONS,
             ..Default::default()

@@ -243,8 +243,9 @@ fn epochs_before_a_head_trimmed_by_delete_records_end_at_the_log_start() {
             }
             assert_eq!(epoch_end(&mut client, 2).await, (2, 6));
             assert_eq!(epoch_end(&mut client, 3).await, (3, 8));
-            assert_eq!(epoch_end(&mut client, 5).await, (5, 8));
-            assert_eq!(epoch_end(&mut client, 6).await, (-1, -1));
+            // Nothing was written in the epoch after it, so this life has the same number.
+            assert_eq!(epoch_end(&mut client, 4).await, (4, 8));
+            assert_eq!(epoch_end(&mut client, 5).await, (-1, -1));
         });
     }
 }
