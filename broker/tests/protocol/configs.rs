@@ -115,7 +115,7 @@ fn everything_that_is_described_can_be_set_again() {
         assert!(before.len() >= 18);
         for (name, d) in &before {
             assert_eq!((d.source, d.read_only, d.documented), (5, false, true), "{name}");
-            assert!([1, 2, 3, 5, 7].contains(&d.config_type), "{name}");
+            assert!([1, 2, 3, 5, 6, 7].contains(&d.config_type), "{name}");
             assert_eq!(d.synonyms.len(), 1, "{name}");
             assert_eq!(set(&mut client, "t", name, &d.value).await, ErrorCode::None, "{name}");
         }
