@@ -320,6 +320,15 @@ impl Config {
             text("nodes", nodes(self), nodes(&built_in), "How many nodes clients see."),
             text("cores", cores(self), cores(&built_in), "CPUs, one thread each."),
         ];
+        // By Kafka's names as well: its tools and tests look for them. Always given, as in Kafka since 4.0.
+        let kafka = |name, addresses: &str, doc| {
+            let urls = addresses.split(',').map(|a| format!("PLAINTEXT://{}", a.trim()));
+            let value = urls.collect::<Vec<_>>().join(",");
+            BrokerConfig { given: true, ..text(name, value, String::new(), doc) }
+        };
+        let advertised = self.advertised.as_deref().unwrap_or(&self.listen);
+        all.push(kafka("listeners", &self.listen, "`listen`, as Kafka writes it."));
+        all.push(kafka("advertised.listeners", advertised, "`advertised`, as Kafka writes it."));
         all.extend(KEYS.iter().map(|k| BrokerConfig {
             name: k.name,
             value: k.text(self.get(k.name)),
