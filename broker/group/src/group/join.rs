@@ -185,9 +185,11 @@ impl Group {
     /// The answer of the current generation, for a member that already had it.
     fn answer_again(&mut self, step: &mut Step<'_>, ticket: Ticket, join: &Join) {
         let now = step.clock.mono_ms;
+        let sync_by = step.after(self.rebalance_timeout_ms());
         let member = self.members.get_mut(&join.member).expect("checked by the caller");
         member.update(join);
         member.touch(now);
+        member.sync_by = Some(sync_by);
         let answer = self.joined(&join.member, self.is_leader(&join.member), false);
         step.joined(ticket, Ok(answer));
     }

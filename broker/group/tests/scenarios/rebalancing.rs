@@ -219,6 +219,17 @@ fn a_follower_that_never_asks_for_its_assignment_is_given_up() {
 }
 
 #[test]
+fn a_member_that_is_answered_again_has_to_sync_again() {
+    let mut table = Table::default();
+    table.stable(&["a", "b"]);
+    table.join(again("b"));
+    table.pass_beating(59_998, &["a-1", "b-1"], 1);
+    assert_eq!(table.phase(), "Stable");
+    table.pass_beating(2, &["a-1", "b-1"], 1);
+    assert_eq!((table.phase(), table.members()), ("PreparingRebalance", 1));
+}
+
+#[test]
 fn the_black_box_keeps_the_last_transitions_only() {
     let mut table = Table::default();
     table.stable(&["a"]);

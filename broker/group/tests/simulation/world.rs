@@ -189,6 +189,9 @@ impl World {
 
     fn happen(&mut self, event: Event) {
         match event {
+            // What a member sent before it hung is stuck with it.
+            Event::ToBroker(caller, Request::Sync(_))
+                if self.clients[caller.client].state == State::Hung => {}
             Event::ToBroker(caller, request) => self.serve(caller, request),
             Event::ToClient(caller, answer) => {
                 let client = &mut self.clients[caller.client];
