@@ -1,5 +1,7 @@
 //! What administrators ask of groups, and what time does to them: describe, list, delete, forget, expire.
 
+use std::collections::BTreeMap;
+
 use rillway_group::{Described, GroupError, Listed, TopicPartition};
 
 use crate::error::CoordinatorError;
@@ -99,14 +101,11 @@ impl Shard {
     pub(crate) async fn forget_topic(&self, topic: &str) {
         let stale = {
             let groups = self.inner.groups.coordinator.borrow();
-            let of_topic = |group: &str| {
-                let offsets = groups.offsets().of_group(group);
-                let at = offsets.filter(|(at, _)| at.topic == topic).map(|(at, _)| at.clone());
-                let at = at.collect::<Vec<_>>();
-                (group.to_owned(), at)
-            };
-            let names = groups.offsets().groups();
-            names.into_iter().map(of_topic).filter(|(_, at)| !at.is_empty()).collect::<Vec<_>>()
+            let mut by_group = BTreeMap::<String, Vec<TopicPartition>>::new();
+            for (group, at) in groups.offsets().of_topic(topic) {
+                by_group.entry(group.to_owned()).or_default().push(at.clone());
+            }
+            by_group
         };
         for (group, partitions) in stale {
             if let Err(e) = self.forget(&group, partitions).await {
@@ -128,7 +127,7 @@ impl Shard {
     async fn expire_offsets_now(&self) {
         let expired = self.ask_groups(|groups, clock, effects| groups.expired(clock, effects));
         let count = expired.len();
-        let mut by_group = std::collections::BTreeMap::<String, Vec<TopicPartition>>::new();
+        let mut by_group = BTreeMap::<String, Vec<TopicPartition>>::new();
         for (group, at) in expired {
             by_group.entry(group).or_default().push(at);
         }

@@ -1,11 +1,32 @@
 //! What members ask of their group: join, sync, heartbeat, leave.
 
-use rillway_group::{GroupError, Heartbeat, Join, Joined, Leave, Sync, Synced};
+use rillway_group::{GroupError, Heartbeat, Join, Joined, Leave, Sync, Synced, Ticket};
 use rillway_io::reply;
 
 use crate::error::CoordinatorError;
 use crate::groups::Waiting;
 use crate::shard::Shard;
+
+/// Tells the group when nobody waits for a ticket's answer any more: the member's connection is closed. Only where it
+/// came in on the coordinator's own core, as those of clients that asked for the coordinator do.
+struct Abandon {
+    shard: Shard,
+    group: String,
+    ticket: Ticket,
+}
+
+impl Drop for Abandon {
+    fn drop(&mut self) {
+        let groups = &self.shard.inner.groups;
+        // Answered tickets are not there any more, and nobody is when the node stops.
+        if groups.waiting.borrow_mut().remove(&self.ticket).is_some() {
+            let (group, ticket) = (&self.group, self.ticket);
+            self.shard.ask_groups(|groups, clock, effects| {
+                groups.abandoned(clock, group, ticket, effects);
+            });
+        }
+    }
+}
 
 impl Shard {
     /// JoinGroup: answered when the rebalance has all its members, or its time is over.
@@ -16,7 +37,9 @@ impl Shard {
         self.at_coordinator(&group, |shard| async move {
             let (answer, answered) = reply();
             let ticket = shard.inner.groups.wait(Waiting::Join(answer));
+            let group = join.group.clone();
             shard.ask_groups(|groups, clock, effects| groups.join(clock, ticket, join, effects));
+            let _gone = Abandon { shard, group, ticket };
             answered.await.unwrap_or(Err(CoordinatorError::Stopping))
         })
         .await
