@@ -522,8 +522,11 @@ fn every_answer_of_every_version_is_read_to_the_last_byte_by_an_independent_deco
                 theirs::DescribeGroupsRequest,
                 theirs::DescribeGroupsResponse,
                 theirs::DescribeGroupsRequest::default(),
-                theirs::DescribeGroupsRequest::default()
-                    .with_groups(vec![group("g"), group("c"), group("none")]),
+                theirs::DescribeGroupsRequest::default().with_groups(vec![
+                    group("g"),
+                    group("c"),
+                    group("none")
+                ]),
             );
             ask!(
                 ListGroups,
@@ -551,8 +554,11 @@ fn every_answer_of_every_version_is_read_to_the_last_byte_by_an_independent_deco
                 theirs::DeleteGroupsRequest,
                 theirs::DeleteGroupsResponse,
                 theirs::DeleteGroupsRequest::default(),
-                theirs::DeleteGroupsRequest::default()
-                    .with_groups_names(vec![group("g"), group("c"), group("none")]),
+                theirs::DeleteGroupsRequest::default().with_groups_names(vec![
+                    group("g"),
+                    group("c"),
+                    group("none")
+                ]),
             );
             let all: std::collections::BTreeSet<i16> = ranges.iter().map(|r| r.0).collect();
             assert_eq!(asked, all, "every API was asked");
