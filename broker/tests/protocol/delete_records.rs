@@ -9,7 +9,7 @@ use rillway_wire::batch::batches;
 use crate::client::{
     Client, ENDS, End, Lives, batch, decode, fetch_request, options, produce_request, scenario,
 };
-use crate::field::{ends, got, trim};
+use crate::field::{create_with, ends, got, set, trim};
 
 const T: (&str, i32) = ("t", 0);
 
@@ -68,6 +68,20 @@ fn offsets_beyond_the_high_watermark_and_partitions_that_there_are_not_have_thei
             let found: Vec<_> = found.iter().map(|p| (p.error_code, p.low_watermark)).collect();
             assert_eq!(found, [(ErrorCode::None, 1), unknown]);
         }
+    });
+}
+
+#[test]
+fn a_topic_that_is_only_compacted_keeps_its_records() {
+    scenario(2, |rt| async move {
+        let mut client = Client::connect(&rt).await;
+        let created = create_with(&mut client, "t", 1, &[("cleanup.policy", "compact")]).await;
+        assert_eq!(created, ErrorCode::None);
+        for offset in [0, -1, 7] {
+            assert_eq!(trim(&mut client, T, offset).await, (ErrorCode::PolicyViolation, -1));
+        }
+        set(&mut client, "t", "cleanup.policy", "compact,delete").await;
+        assert_eq!(trim(&mut client, T, -1).await, (ErrorCode::None, 0));
     });
 }
 

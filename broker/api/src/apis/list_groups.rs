@@ -19,8 +19,7 @@ pub(crate) async fn handle(request: Request, body: &Body<'_>) -> Result<Answer, 
         // Cores beyond the nodes that are shown are folded onto them.
         let cores = (0..shard.cores()).filter(|core| core % shown == shard.core() % shown);
         let listed = shard.list_groups(cores).await;
-        let error_code =
-            listed.as_ref().err().map_or(ErrorCode::None, |e| error_codes::coordinator(e));
+        let error_code = listed.as_ref().err().map_or(ErrorCode::None, error_codes::coordinator);
         let wanted = |words: &[String], word: &str| {
             words.is_empty() || words.contains(&word.to_ascii_lowercase())
         };

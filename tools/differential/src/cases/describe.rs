@@ -63,12 +63,15 @@ fn do_not_fit(peer: &mut Peer, _: i16) {
     ask(peer, "a negative cursor", &[a], 2000, Some((a, -1)));
 }
 
+/// Topics with the partitions that are asked for.
+type Asked = Vec<(&'static str, Vec<i32>)>;
+
 fn of_some(peer: &mut Peer, version: i16) {
     let (a, b) = (peer.create("a", 2, &[]), peer.create("b", 1, &[]));
     let missing = peer.name("missing");
     let bytes = batch(peer, &["a", "b"]);
     peer.ask(&to(a, 0, &bytes, -1), 7).expect("produced");
-    let topics: [(&str, Vec<(&'static str, Vec<i32>)>); 6] = [
+    let topics: [(&str, Asked); 6] = [
         ("all of them", vec![(a, vec![0, 1]), (b, vec![0])]),
         ("some of them", vec![(a, vec![0])]),
         ("what there is not", vec![(missing, vec![0]), (a, vec![5, -1])]),

@@ -151,7 +151,8 @@ fn between(peer: &mut Peer, version: i16) {
         // What is cut off at the end of an answer is not compared: a reader skips it.
         let whole = |bytes: i32| Partition { partition_max_bytes: bytes, ..partition(0, 0) };
         let request = from(vec![(name, vec![whole(bytes)])]);
-        peer.call_showing(step, &by_id(peer, &request, version), version, |answer| {
+        let request = by_id(peer, &request, version);
+        peer.call_showing(step, &request, version, |answer| {
             let topic = answer.responses.first();
             let found = topic.and_then(|t| t.partitions.first());
             let batches = found.map(|p| {

@@ -13,6 +13,7 @@ use crate::peer::Peer;
 pub(super) const CASES: &[Case] = &[
     case(ApiKey::DeleteRecords, "up to every place", places),
     case(ApiKey::DeleteRecords, "topics and partitions that there are not", unknown),
+    case(ApiKey::DeleteRecords, "topics that keep their records", policies),
     case(ApiKey::DeleteRecords, "searches behind a head that is gone", searches),
 ];
 
@@ -71,6 +72,18 @@ fn unknown(peer: &mut Peer, version: i16) {
     ] {
         peer.call(step, &of(topics), version);
     }
+}
+
+fn policies(peer: &mut Peer, version: i16) {
+    for policy in ["compact", "compact,delete"] {
+        let name = peer.create(&policy.replace(',', "-"), 1, &[("cleanup.policy", policy)]);
+        for offset in [0, -1, 7] {
+            let request = of(vec![(name, vec![partition(0, offset)])]);
+            peer.call(&format!("{policy}, to {offset}"), &request, version);
+        }
+    }
+    let own = of(vec![("__consumer_offsets", vec![partition(0, 0)])]);
+    peer.call("the broker's own topic", &own, version);
 }
 
 fn searches(peer: &mut Peer, version: i16) {
