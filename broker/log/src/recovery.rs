@@ -607,15 +607,11 @@ fn change_of<'a>(entry: &Entry<'a>) -> std::result::Result<(Change, &'a [u8]), M
             )
         }
         Entry::Replace { clean_end, old, new, .. } => {
-            let old = old.iter().map(|(base, compaction)| SegmentKey {
-                base: *base,
-                compaction: *compaction,
-            });
-            let change = Change::Replace {
-                clean_end: *clean_end,
-                old: old.collect(),
-                new: new.clone(),
-            };
+            let old = old
+                .iter()
+                .map(|(base, compaction)| SegmentKey { base: *base, compaction: *compaction });
+            let change =
+                Change::Replace { clean_end: *clean_end, old: old.collect(), new: new.clone() };
             (change, none)
         }
         Entry::ProducerIds { .. }

@@ -116,7 +116,13 @@ mod tests {
         let key = |base, compaction| Some(SegmentKey { base, compaction });
         assert_eq!(parse("00000000000000000012.log"), key(12, 0));
         assert_eq!(parse("00000000000000000012.3.meta"), key(12, 3));
-        for other in ["partition.metadata", "12.log", "00000000000000000012.3.log.deleted", "00000000000000000012.x.log", ""] {
+        for other in [
+            "partition.metadata",
+            "12.log",
+            "00000000000000000012.3.log.deleted",
+            "00000000000000000012.x.log",
+            "",
+        ] {
             assert_eq!(parse(other), None, "{other}");
         }
     }

@@ -230,7 +230,8 @@ fn of_each_key_the_newest_record_is_left_and_every_offset_leads_to_the_end() {
         });
         // No file is left of what was replaced.
         let names = files(&drill);
-        let bases: BTreeSet<&str> = names.iter().filter_map(|n| n.split_once('.')).map(|(b, _)| b).collect();
+        let bases: BTreeSet<&str> =
+            names.iter().filter_map(|n| n.split_once('.')).map(|(b, _)| b).collect();
         let logs = names.iter().filter(|n| n.ends_with(".log")).count();
         assert_eq!(logs, bases.iter().filter(|b| b.len() == 20).count(), "{names:?}");
     }
@@ -310,7 +311,11 @@ fn a_map_that_holds_few_keys_takes_more_passes_to_the_same_end() {
             (found, passes)
         }));
     }
-    assert!(left[0].1 > left[1].1 && left[1].1 > left[2].1, "{:?}", left.iter().map(|l| l.1).collect::<Vec<_>>());
+    assert!(
+        left[0].1 > left[1].1 && left[1].1 > left[2].1,
+        "{:?}",
+        left.iter().map(|l| l.1).collect::<Vec<_>>()
+    );
     assert!(left[0].0 == left[2].0 && left[1].0 == left[2].0);
 }
 
@@ -322,7 +327,9 @@ fn a_tombstone_stays_for_its_time_goes_after_it_and_what_it_deleted_never_comes_
             let log = log_of(&n).await;
             log.configure(LogConfig { delete_retention_ms: 10_000, ..config() });
             let written = Written::default();
-            written.append(&n, &log, Codec::Zstd, &[(1, Some(50)), (2, Some(50)), (3, Some(0))]).await;
+            written
+                .append(&n, &log, Codec::Zstd, &[(1, Some(50)), (2, Some(50)), (3, Some(0))])
+                .await;
             written.append(&n, &log, Codec::None, &[(1, None)]).await;
             // Rolled, so that what is above can be cleaned.
             written.append(&n, &log, Codec::None, &[(9, Some(60 * KIB))]).await;
@@ -340,7 +347,11 @@ fn a_tombstone_stays_for_its_time_goes_after_it_and_what_it_deleted_never_comes_
             assert!(clean(&n).await > 0, "nothing else is dirty");
             let found = read_from(&log, 0).await.0;
             assert!(!found.contains_key(&1));
-            assert_eq!((found[&2].len(), found[&3].len()), (1, 1), "an empty value is no tombstone");
+            assert_eq!(
+                (found[&2].len(), found[&3].len()),
+                (1, 1),
+                "an empty value is no tombstone"
+            );
             assert_eq!(clean(&n).await, 0);
         });
         drill.life(End::Kill, |n| async move {

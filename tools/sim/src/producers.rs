@@ -209,8 +209,7 @@ impl Producer {
                 continue;
             };
             let n = self.rng.range(1, 5);
-            let mut batches: Vec<Vec<u8>> =
-                (0..n).map(|_| self.batch(&topic, None).0).collect();
+            let mut batches: Vec<Vec<u8>> = (0..n).map(|_| self.batch(&topic, None).0).collect();
             let connection = self.hub.connection();
             let mut sends: Vec<SendId> = Vec::new();
             for (n, bytes) in batches.iter().enumerate() {

@@ -155,7 +155,11 @@ impl Inner {
     }
 
     /// Rewrites segments of which nothing is due but their tombstones.
-    async fn expire_tombstones(self: &Rc<Self>, log: &Rc<Log>, rows: &[usize]) -> Cleaning<Outcome> {
+    async fn expire_tombstones(
+        self: &Rc<Self>,
+        log: &Rc<Log>,
+        rows: &[usize],
+    ) -> Cleaning<Outcome> {
         let (segments, clean_end) = {
             let state = log.state();
             let rows = rows.iter().map(|at| state.flushed.segments[*at].clone());
@@ -191,7 +195,9 @@ impl Inner {
         // Those whose last sequence must stay known, should the state ever have to be read from the log again.
         let newest: BTreeSet<i64> = {
             let state = log.state();
-            let last = |(_, p): (i64, &crate::state::ProducerState)| p.batches.back().map(|b| b.last_offset);
+            let last = |(_, p): (i64, &crate::state::ProducerState)| {
+                p.batches.back().map(|b| b.last_offset)
+            };
             state.flushed.producers.iter().filter_map(last).collect()
         };
         let [first, ..] = old else { return Ok(Some(rules.all_read)) };
@@ -226,7 +232,8 @@ impl Inner {
             self.sync_segments().await;
         }
         let bytes = old.iter().map(|s| s.length).sum::<u64>();
-        let (length, keys) = (segment.length, old.iter().map(SegmentState::key).collect::<Vec<_>>());
+        let (length, keys) =
+            (segment.length, old.iter().map(SegmentState::key).collect::<Vec<_>>());
         if !self.replace(log, (clean_end, &keys, Some(&segment))).await? {
             discard(self, log, key).await;
             return Ok(None);
@@ -319,7 +326,10 @@ impl Inner {
         let there = |key: &SegmentKey| {
             let state = log.state();
             state.flushed.has(*key)
-                && state.flushed.segment(key.base).is_some_and(|s| s.status == SegmentStatus::Sealed)
+                && state
+                    .flushed
+                    .segment(key.base)
+                    .is_some_and(|s| s.status == SegmentStatus::Sealed)
         };
         if log.is_deleted() || !old.iter().all(there) {
             return Ok(false);

@@ -115,7 +115,9 @@ mod tests {
 
     #[test]
     fn the_memory_follows_the_records_and_never_passes_the_limit() {
-        for (bytes, records, most) in [(1 << 20, 10, 14), (1 << 20, u64::MAX, (1 << 20) / 24), (0, 0, 2)] {
+        for (bytes, records, most) in
+            [(1 << 20, 10, 14), (1 << 20, u64::MAX, (1 << 20) / 24), (0, 0, 2)]
+        {
             let map = OffsetMap::new(bytes, records, 0, [0, 0]);
             assert!(map.hashes.len() <= most, "{bytes} {records}: {}", map.hashes.len());
         }

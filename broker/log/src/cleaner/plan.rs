@@ -77,7 +77,11 @@ pub(crate) fn look(p: &PartitionState, config: &LogConfig, now_ms: i64) -> Look 
 
 /// Which rows of the table become one segment each: neighbours, as long as together they are not larger than a segment
 /// may be. `until`: the end of the last row that is cleaned.
-pub(crate) fn groups(segments: &[SegmentState], until: i64, segment_bytes: u64) -> Vec<Range<usize>> {
+pub(crate) fn groups(
+    segments: &[SegmentState],
+    until: i64,
+    segment_bytes: u64,
+) -> Vec<Range<usize>> {
     let mut out: Vec<Range<usize>> = Vec::new();
     let mut bytes = 0u64;
     for (at, s) in segments.iter().enumerate().take_while(|(_, s)| s.end <= until) {
@@ -181,7 +185,14 @@ mod tests {
         assert_eq!(look(&p, &config(), 1_499), Look::Nothing);
         assert_eq!(look(&p, &config(), 1_500), Look::Expire(vec![1]));
         p.clean_end = 15;
-        assert!(matches!(look(&p, &LogConfig { min_cleanable_ratio: Ratio::new(1.0).unwrap(), ..config() }, 1_500), Look::Nothing));
+        assert!(matches!(
+            look(
+                &p,
+                &LogConfig { min_cleanable_ratio: Ratio::new(1.0).unwrap(), ..config() },
+                1_500
+            ),
+            Look::Nothing
+        ));
     }
 
     proptest! {

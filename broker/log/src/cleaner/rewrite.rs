@@ -132,8 +132,8 @@ pub(crate) fn clean(batch: &BatchView<'_>, rules: &Rules<'_>, keep_empty: bool) 
 
     let end = rules.map.end();
     let stamped = batch.attributes() & DELETE_HORIZON != 0;
-    let horizon = (stamped && batch.next_offset() <= rules.cleaned_before)
-        .then(|| batch.base_timestamp());
+    let horizon =
+        (stamped && batch.next_offset() <= rules.cleaned_before).then(|| batch.base_timestamp());
     let expired = horizon.is_some_and(|at| at <= rules.now_ms);
     let append_time = batch.timestamp_type() == TimestampType::LogAppendTime;
     let mut kept: Vec<&[u8]> = Vec::new();

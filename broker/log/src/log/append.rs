@@ -271,7 +271,10 @@ impl Log {
         assert_eq!(tail.end(), position, "the tail ends where the segment does");
         let (undestaged, added, freed) = match extent {
             Some(from) => {
-                let file = state.files.get(&SegmentKey::written(segment)).expect("its room was made through it");
+                let file = state
+                    .files
+                    .get(&SegmentKey::written(segment))
+                    .expect("its room was made through it");
                 let (added, freed) = tail.extend_extent([&assigned, &batch[16..]]);
                 let to = block_down(tail.end());
                 let mut header = [0; BATCH_HEADER];

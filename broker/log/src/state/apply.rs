@@ -207,9 +207,16 @@ impl PartitionState {
                 && rows.iter().zip(old).all(|(row, key)| row.key() == *key)
                 && rows.iter().all(|row| row.status == SegmentStatus::Sealed);
             if !same {
-                let got = format!("{}.{} to {}.{}", first.base, first.compaction, last.base, last.compaction);
-                return expect("segments that are replaced", got, "sealed ones of the table".to_owned())
-                    .map(|()| Vec::new());
+                let got = format!(
+                    "{}.{} to {}.{}",
+                    first.base, first.compaction, last.base, last.compaction
+                );
+                return expect(
+                    "segments that are replaced",
+                    got,
+                    "sealed ones of the table".to_owned(),
+                )
+                .map(|()| Vec::new());
             }
             let (base, end) = (rows[0].base, rows[rows.len() - 1].end);
             let mut next = base;
@@ -218,7 +225,9 @@ impl PartitionState {
                 next = n.end;
             }
             expect("end of the new segments", next, end)?;
-            gone.extend(self.segments.splice(at..at + old.len(), new.iter().map(SegmentState::from)));
+            gone.extend(
+                self.segments.splice(at..at + old.len(), new.iter().map(SegmentState::from)),
+            );
         } else if !new.is_empty() {
             return expect("new segments that replace none", new.len(), 0).map(|()| Vec::new());
         }
@@ -356,7 +365,10 @@ mod tests {
         assert_eq!(rows, [(0, 10, 1), (10, 15, 0), (15, 15, 0)]);
         assert_eq!((p.clean_end, p.segments[0].status), (8, SegmentStatus::Sealed));
         // Once more the same rows are not there.
-        assert_eq!(p.apply(&change, 0, Sequence(5)).unwrap_err().what, "segments that are replaced");
+        assert_eq!(
+            p.apply(&change, 0, Sequence(5)).unwrap_err().what,
+            "segments that are replaced"
+        );
         let on = Change::Replace { clean_end: 15, old: Vec::new(), new: Vec::new() };
         assert_eq!(p.apply(&on, 0, Sequence(5)), Ok(Vec::new()));
         assert_eq!(p.clean_end, 15);
@@ -364,13 +376,24 @@ mod tests {
 
     #[test]
     fn a_replacement_that_does_not_fit_the_table_changes_nothing() {
-        let keys = |bases: &[i64]| bases.iter().map(|b| SegmentKey::written(*b)).collect::<Vec<_>>();
+        let keys =
+            |bases: &[i64]| bases.iter().map(|b| SegmentKey::written(*b)).collect::<Vec<_>>();
         let cases: [(&str, i64, Vec<SegmentKey>, Vec<NewSegment>); 8] = [
             ("the active segment", 5, keys(&[10, 15]), vec![new_segment(10, 15)]),
             ("a hole between the old ones", 5, keys(&[0, 10]), vec![new_segment(0, 15)]),
-            ("another form", 5, vec![SegmentKey { base: 0, compaction: 1 }], vec![new_segment(0, 5)]),
+            (
+                "another form",
+                5,
+                vec![SegmentKey { base: 0, compaction: 1 }],
+                vec![new_segment(0, 5)],
+            ),
             ("less than the old ones", 5, keys(&[0, 5]), vec![new_segment(0, 5)]),
-            ("a hole in the new ones", 5, keys(&[0, 5]), vec![new_segment(0, 4), new_segment(5, 10)]),
+            (
+                "a hole in the new ones",
+                5,
+                keys(&[0, 5]),
+                vec![new_segment(0, 4), new_segment(5, 10)],
+            ),
             ("new ones for none", 5, Vec::new(), vec![new_segment(0, 5)]),
             ("clean beyond what is sealed", 16, keys(&[0]), vec![new_segment(0, 5)]),
             ("clean end that goes back", -1, keys(&[0]), vec![new_segment(0, 5)]),
@@ -378,7 +401,10 @@ mod tests {
         for (what, clean_end, old, new) in cases {
             let mut p = sealed();
             let before = p.clone();
-            assert!(p.apply(&Change::Replace { clean_end, old, new }, 0, Sequence(4)).is_err(), "{what}");
+            assert!(
+                p.apply(&Change::Replace { clean_end, old, new }, 0, Sequence(4)).is_err(),
+                "{what}"
+            );
             assert_eq!(p, before, "{what}");
         }
     }

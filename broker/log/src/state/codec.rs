@@ -274,7 +274,9 @@ mod tests {
         }
         EpochMap::default().put(&mut out);
         out.count(2);
-        for (base, end, status, length, durable) in [(0, 10, 2, 5_000, 5_000), (10, 12, 0, 4_100, 4_096)] {
+        for (base, end, status, length, durable) in
+            [(0, 10, 2, 5_000, 5_000), (10, 12, 0, 4_100, 4_096)]
+        {
             out.i64(base);
             out.i64(end);
             out.u8(status);

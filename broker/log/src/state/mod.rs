@@ -17,5 +17,5 @@ pub use epochs::EpochMap;
 pub use partition::PartitionState;
 pub(crate) use producers::Verdict;
 pub use producers::{ProducerState, ProducerTable};
-pub(crate) use segment::{NO_TIMESTAMP, SegmentKey};
 pub use segment::{BatchInfo, IndexEntry, SegmentState, SegmentStatus};
+pub(crate) use segment::{NO_TIMESTAMP, SegmentKey};

@@ -192,7 +192,9 @@ impl TopicConfig {
             Kind::Share { set, .. } => {
                 let ratio = value.trim().parse().ok().and_then(Ratio::new).ok_or_else(|| {
                     let name = self.name;
-                    format!("Invalid value {value} for configuration {name}: expected a number, 0 to 1")
+                    format!(
+                        "Invalid value {value} for configuration {name}: expected a number, 0 to 1"
+                    )
                 })?;
                 set(settings, ratio);
                 Ok(())
@@ -261,7 +263,8 @@ impl TopicSettings {
                 None => return Err(unknown(name)),
             }
         }
-        let (least, most) = (settings.log.min_compaction_lag_ms, settings.log.max_compaction_lag_ms);
+        let (least, most) =
+            (settings.log.min_compaction_lag_ms, settings.log.max_compaction_lag_ms);
         if least > most {
             return Err(format!(
                 "conflict topic config setting min.compaction.lag.ms ({least}) > max.compaction.lag.ms ({most})"
@@ -375,12 +378,17 @@ mod tests {
     fn the_ratio_is_a_share_and_shown_as_java_shows_it() {
         let ratio = TopicConfig::find("min.cleanable.dirty.ratio").unwrap();
         assert_eq!(ratio.default_value(), "0.5");
-        for (text, shown) in [("0", "0.0"), ("1", "1.0"), ("0.25", "0.25"), ("1.0", "1.0"), ("1e-2", "0.01")] {
+        for (text, shown) in
+            [("0", "0.0"), ("1", "1.0"), ("0.25", "0.25"), ("1.0", "1.0"), ("1e-2", "0.01")]
+        {
             let settings = with("min.cleanable.dirty.ratio", text).unwrap();
             assert_eq!(ratio.value(&settings, &BTreeMap::new()), shown);
         }
         for wrong in ["1.1", "-0.1", "NaN", "inf", "half", ""] {
-            assert!(with("min.cleanable.dirty.ratio", wrong).unwrap_err().contains("0 to 1"), "{wrong}");
+            assert!(
+                with("min.cleanable.dirty.ratio", wrong).unwrap_err().contains("0 to 1"),
+                "{wrong}"
+            );
         }
     }
 

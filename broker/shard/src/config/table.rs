@@ -16,7 +16,9 @@ pub const TOPIC_CONFIGS: &[TopicConfig] = &[
         kind: Kind::Set {
             of: &["compact", "delete"],
             get: |s, item| if item == 0 { s.log.compact } else { s.log.delete },
-            set: |s, item, on| *(if item == 0 { &mut s.log.compact } else { &mut s.log.delete }) = on,
+            set: |s, item, on| {
+                *(if item == 0 { &mut s.log.compact } else { &mut s.log.delete }) = on
+            },
         },
     },
     TopicConfig {

@@ -152,7 +152,8 @@ fn from_every_offset_a_reader_gets_what_compaction_left_and_comes_to_the_end() {
             for version in [4, 11, 12] {
                 for max_bytes in [1, 100, 1 << 20] {
                     for from in 0..=13 {
-                        let (got, next) = follow(&mut client, "t", from, (version, max_bytes)).await;
+                        let (got, next) =
+                            follow(&mut client, "t", from, (version, max_bytes)).await;
                         let some: Vec<Seen> =
                             full.iter().filter(|r| r.0 >= from).cloned().collect();
                         assert_eq!((got, next), (some, 13), "from {from}, {codec:?}");
@@ -165,7 +166,8 @@ fn from_every_offset_a_reader_gets_what_compaction_left_and_comes_to_the_end() {
             for time in 0..=1_003 {
                 let found = list(&mut client, ("t", 0), time, 0).await;
                 let first = full.iter().find(|r| r.1 >= time);
-                let expected = first.map_or((ErrorCode::None, -1, -1), |r| (ErrorCode::None, r.0, r.1));
+                let expected =
+                    first.map_or((ErrorCode::None, -1, -1), |r| (ErrorCode::None, r.0, r.1));
                 assert_eq!(found, expected, "{time}");
             }
             let newest = list(&mut client, ("t", 0), list_offsets::MAX_TIMESTAMP, 0).await;
@@ -306,7 +308,8 @@ fn records_that_compaction_leaves_in_a_rewritten_batch_come_back_as_they_came() 
                     seen = everything(&mut client, topic).await;
                 }
                 // The active segment is not cleaned; only the older two of three are known to be superseded.
-                let kept: Vec<_> = seen.iter().filter(|r| r.2.as_deref() != Some(b"goes")).collect();
+                let kept: Vec<_> =
+                    seen.iter().filter(|r| r.2.as_deref() != Some(b"goes")).collect();
                 assert_eq!(kept.len(), content.len(), "{codec:?}");
                 assert!(seen.iter().all(|r| r.0 != 0), "superseded in its own batch");
                 for (n, (got, (value, headers))) in kept.iter().zip(&content).enumerate() {
@@ -316,7 +319,10 @@ fn records_that_compaction_leaves_in_a_rewritten_batch_come_back_as_they_came() 
                     } else {
                         assert_eq!(got.1, 1_000 + 7 * n as i64);
                     }
-                    assert_eq!((got.2.as_deref(), got.3.as_deref()), (Some(&vec![n as u8; n][..]), *value));
+                    assert_eq!(
+                        (got.2.as_deref(), got.3.as_deref()),
+                        (Some(&vec![n as u8; n][..]), *value)
+                    );
                     let want: Vec<_> = headers
                         .iter()
                         .map(|(k, v)| (k.as_bytes().to_vec(), v.map(<[u8]>::to_vec)))
@@ -381,7 +387,10 @@ fn payloads_that_unpack_to_too_much_are_refused_by_a_compacted_topic_and_kept_by
                 }
             }
             assert_eq!(opaque, 2, "both are there, byte for byte");
-            assert_eq!(found, BTreeMap::from([((b'a', false), vec![26, 28]), ((b'b', true), vec![27, 29])]));
+            assert_eq!(
+                found,
+                BTreeMap::from([((b'a', false), vec![26, 28]), ((b'b', true), vec![27, 29])])
+            );
         });
     }
 }
@@ -419,7 +428,9 @@ fn records_without_a_key_are_refused_by_compacted_topics_with_their_place() {
                     let text = p.record_errors.first().unwrap().batch_index_error_message.unwrap();
                     assert_eq!(
                         text,
-                        format!("Compacted topic cannot accept message without key in topic partition {topic}-0")
+                        format!(
+                            "Compacted topic cannot accept message without key in topic partition {topic}-0"
+                        )
                     );
                     assert!(p.error_message.unwrap().starts_with(
                         "One or more records have been rejected due to 2 record errors in total, and only showing the \

@@ -92,7 +92,10 @@ impl State {
             }
             let here = (send, s.offset - at as i64);
             if origin.is_some_and(|o| o != here) {
-                return Err(format!("the record at {} was sent in another batch, or moved", s.offset));
+                return Err(format!(
+                    "the record at {} was sent in another batch, or moved",
+                    s.offset
+                ));
             }
             origin = Some(here);
         }

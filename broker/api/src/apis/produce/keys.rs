@@ -78,7 +78,11 @@ mod tests {
             let bad = batch(codec, &[None, Some(b"k"), None, None, None]);
             let refusal = check(&BatchView::parse(&bad).unwrap(), "t-0").unwrap_err();
             assert_eq!(refusal.code, ErrorCode::InvalidRecord);
-            assert!(refusal.why.starts_with("One or more records have been rejected due to 4 record errors"));
+            assert!(
+                refusal
+                    .why
+                    .starts_with("One or more records have been rejected due to 4 record errors")
+            );
             assert_eq!(refusal.why.matches("RecordError(").count(), 3);
             let places: Vec<i32> = refusal.records.iter().map(|(at, _)| *at).collect();
             assert_eq!(places, [0, 2, 3, 4]);
