@@ -112,7 +112,7 @@ fn everything_that_is_described_can_be_set_again() {
         let mut client = Client::connect(&rt).await;
         client.create("t", 1).await;
         let before = describe(&mut client, TOPIC, "t").await.unwrap();
-        assert!(before.len() >= 18);
+        assert!(before.len() >= 22);
         for (name, d) in &before {
             assert_eq!((d.source, d.read_only, d.documented), (5, false, true), "{name}");
             assert!([1, 2, 3, 5, 6, 7].contains(&d.config_type), "{name}");

@@ -10,6 +10,12 @@ use super::*;
 const CODECS: [Codec; 5] = [Codec::None, Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd];
 const START_MS: i64 = 1_700_000_000_000;
 
+/// Records as (key, value); a key of 255 is none, and so is a value of none.
+type Records = Vec<(u8, Option<u8>)>;
+
+/// A batch: its codec's number, and its records.
+type Content = (usize, Records);
+
 /// A record as a reader sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Seen {
@@ -39,7 +45,7 @@ fn seen(batch: &[u8]) -> Vec<Seen> {
 }
 
 /// Batches of (key, value) records, one behind the other from offset 0 on. Key 255 is none.
-fn log_of(batches: &[(usize, Vec<(u8, Option<u8>)>)]) -> Vec<Vec<u8>> {
+fn log_of(batches: &[Content]) -> Vec<Vec<u8>> {
     let mut next = 0i64;
     let mut out = Vec::new();
     for (codec, records) in batches {
@@ -94,7 +100,11 @@ fn one(records: &[(u8, Option<u8>)], codec: Codec) -> Vec<u8> {
     log_of(&[(codec as usize, records.to_vec())]).remove(0)
 }
 
+<<<<<<< HEAD
 fn records_strategy() -> impl Strategy<Value = Vec<(usize, Vec<(u8, Option<u8>)>)>> {
+=======
+fn records_strategy() -> impl Strategy<Value = Vec<Content>> {
+>>>>>>> compact
     let record =
         (prop_oneof![9 => 0u8..12, 1 => Just(255u8)], prop::option::weighted(0.8, 0u8..90));
     prop::collection::vec((0usize..5, prop::collection::vec(record, 1..8)), 1..20)
@@ -221,7 +231,7 @@ fn what_unpacks_to_more_than_the_limit_is_kept_as_it_is_and_in_no_map() {
         for _ in 0..17 {
             b.push(START_MS, Some(b"k"), Some(&zeros), &[]);
         }
-        let log = vec![b.build().unwrap(), one(&[(1, Some(1))], codec)];
+        let log = [b.build().unwrap(), one(&[(1, Some(1))], codec)];
         let map = map_of(&log[..1], 100);
         assert_eq!((map.newest(b"k"), map.end()), (None, 17));
         let rules = Rules {
