@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use rillway_wire::batch::{BatchBuilder, Codec, assign};
+use rillway_wire::batch::{BatchBuilder, assign, compress, decompress};
+
+use crate::limits::UNPACKED_BYTES_MAX;
 
 use super::*;
 
@@ -24,6 +26,20 @@ struct Seen {
     key: Option<Vec<u8>>,
     value: Option<Vec<u8>>,
     headers: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+}
+
+fn unpack<'a>(batch: &BatchView<'a>) -> Option<std::borrow::Cow<'a, [u8]>> {
+    decompress(batch.codec().ok()?, batch.records(), UNPACKED_BYTES_MAX).ok()
+}
+
+fn cleaned(batch: &[u8], rules: &Rules<'_>, keep_empty: bool) -> Cleaned {
+    let view = BatchView::parse(batch).unwrap();
+    clean(&view, unpack(&view).as_deref(), rules, keep_empty)
+}
+
+fn mapped(batch: &[u8], map: &mut OffsetMap) -> bool {
+    let view = BatchView::parse(batch).unwrap();
+    map_keys(&view, unpack(&view).as_deref(), 0, map)
 }
 
 fn seen(batch: &[u8]) -> Vec<Seen> {
@@ -72,7 +88,7 @@ fn log_of(batches: &[Content]) -> Vec<Vec<u8>> {
 fn map_of(log: &[Vec<u8>], slots: usize) -> OffsetMap {
     let mut map = OffsetMap::new(slots * 24, u64::MAX, 0, [3, 4]);
     for batch in log {
-        if !map_keys(&BatchView::parse(batch).unwrap(), 0, &mut map) {
+        if !mapped(batch, &mut map) {
             break;
         }
     }
@@ -85,11 +101,14 @@ fn pass(log: &[Vec<u8>], map: &OffsetMap, cleaned_before: i64, now_ms: i64) -> V
     let last = log.len().saturating_sub(1);
     let mut out = Vec::new();
     for (n, batch) in log.iter().enumerate() {
-        let cleaned = clean(&BatchView::parse(batch).unwrap(), &rules, n == last);
+        let cleaned = cleaned(batch, &rules, n == last);
         assert!(cleaned.read);
         match cleaned.kept {
             Kept::Same => out.push(batch.clone()),
-            Kept::Rewritten(bytes) => out.push(bytes),
+            Kept::Rewritten(draft) => {
+                let packed = compress(draft.codec, &draft.payload).unwrap().into_owned();
+                out.push(draft.seal(&packed).unwrap());
+            }
             Kept::Nothing => {}
         }
     }
@@ -100,11 +119,7 @@ fn one(records: &[(u8, Option<u8>)], codec: Codec) -> Vec<u8> {
     log_of(&[(codec as usize, records.to_vec())]).remove(0)
 }
 
-<<<<<<< HEAD
-fn records_strategy() -> impl Strategy<Value = Vec<(usize, Vec<(u8, Option<u8>)>)>> {
-=======
 fn records_strategy() -> impl Strategy<Value = Vec<Content>> {
->>>>>>> compact
     let record =
         (prop_oneof![9 => 0u8..12, 1 => Just(255u8)], prop::option::weighted(0.8, 0u8..90));
     prop::collection::vec((0usize..5, prop::collection::vec(record, 1..8)), 1..20)
@@ -180,11 +195,10 @@ proptest! {
         bytes[21..23].copy_from_slice(&(codec as i16).to_be_bytes());
         bytes.extend_from_slice(&garbage);
         let bytes = seal(bytes, 5, count).unwrap();
-        let view = BatchView::parse(&bytes).unwrap();
         let mut map = OffsetMap::new(1_000, 100, 0, [1, 1]);
-        map_keys(&view, 0, &mut map);
+        mapped(&bytes, &mut map);
         let rules = Rules { map: &map, cleaned_before: 0, now_ms: 5, delete_retention_ms: 5, all_read: true };
-        let cleaned = clean(&view, &rules, true);
+        let cleaned = cleaned(&bytes, &rules, true);
         prop_assert!(cleaned.read || cleaned.kept == Kept::Same);
     }
 }
@@ -219,7 +233,7 @@ fn tombstones_above_a_batch_that_could_not_be_read_get_no_horizon() {
     let map = map_of(&log, 100);
     let rules =
         Rules { map: &map, cleaned_before: 0, now_ms: 5, delete_retention_ms: 5, all_read: false };
-    let cleaned = clean(&BatchView::parse(&log[0]).unwrap(), &rules, false);
+    let cleaned = cleaned(&log[0], &rules, false);
     assert_eq!((cleaned.kept, cleaned.horizon_ms), (Kept::Same, -1));
 }
 
@@ -241,7 +255,7 @@ fn what_unpacks_to_more_than_the_limit_is_kept_as_it_is_and_in_no_map() {
             delete_retention_ms: 5,
             all_read: true,
         };
-        let cleaned = clean(&BatchView::parse(&log[0]).unwrap(), &rules, false);
+        let cleaned = cleaned(&log[0], &rules, false);
         assert_eq!((cleaned.kept, cleaned.read), (Kept::Same, false), "{codec:?}");
     }
 }
