@@ -55,7 +55,8 @@ pub const DEDUPE_BYTES_DEFAULT: usize = 32 << 20;
 /// Smallest map: more keys than one batch of the smallest records should come to.
 pub const DEDUPE_BYTES_MIN: usize = 1 << 20;
 /// What a batch of a compacted topic may unpack to. One that unpacks to more is refused by produce, and kept as it is by
-/// the cleaner: at 1 GB/s its core is away for 16 ms.
+/// the cleaner: memory, and with zstd and raw Snappy, which unpack in one step, how long the core is away (16 ms at
+/// 1 GB/s).
 pub const UNPACKED_BYTES_MAX: usize = 16 << 20;
 /// Segments that one REPLACE takes away at most: its entry must fit the smallest frame.
 pub const REPLACED_MAX: usize = 4096;

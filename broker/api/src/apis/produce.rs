@@ -151,7 +151,8 @@ async fn append(request: &Request, view: &View, topic: &str, partition: &Partiti
         return Outcome::Refused(Refusal::new(ErrorCode::UnsupportedCompressionType, why));
     }
     if settings.log.compact
-        && let Err(refusal) = keys::check(&batch, &format!("{topic}-{}", partition.index))
+        && let Err(refusal) =
+            keys::check(shard.runtime(), &batch, &format!("{topic}-{}", partition.index)).await
     {
         return Outcome::Refused(refusal);
     }

@@ -4,7 +4,7 @@
 //! the segments from the log's start up to where the map ends are rewritten, group by group (`rewrite`, `files`), and one
 //! REPLACE entry each swaps them in the table. A crash leaves the old segments of a group or the new one, and a pass that
 //! was cut short goes on where the last REPLACE left it. Runs on the partition's core in the background, one partition at
-//! a time, and gives way after every batch; appends and reads never wait for it. Memory: the map, 1 MiB of each side, and
+//! a time, and gives way after every batch and inside of large ones; appends and reads never wait for it. Memory: the map, 1 MiB of each side, and
 //! one batch packed and unpacked. Absent on purpose: when to look again, which is the shard's affair.
 
 mod files;
@@ -12,14 +12,16 @@ mod offset_map;
 mod plan;
 mod rewrite;
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use rillway_wire::batch::BatchView;
+use rillway_wire::batch::{BatchView, Packer, STEP, Unpacker};
 
 use crate::entry::{Entry, NewSegment};
 use crate::error::{Error, Result};
 use crate::journal::{Effect, Room};
+use crate::limits::UNPACKED_BYTES_MAX;
 use crate::log::Log;
 use crate::mutant::Mutant;
 use crate::state::{Change, SegmentKey, SegmentState, SegmentStatus};
@@ -28,7 +30,7 @@ use crate::store::{Inner, Store};
 use files::{Broken, Input, Output, discard};
 use offset_map::OffsetMap;
 use plan::{Look, Plan, groups, look};
-use rewrite::{Kept, Rules, clean, map_keys};
+use rewrite::{Draft, Kept, Rules, clean, map_keys};
 
 /// What came of a partition.
 enum Outcome {
@@ -144,8 +146,11 @@ impl Inner {
             while let Some(bytes) = input.next().await? {
                 self.closed()?;
                 let batch = BatchView::parse(&bytes).expect("parsed when it was read");
-                if batch.next_offset() > plan.dirty && !map_keys(&batch, plan.dirty, &mut map) {
-                    return Ok(map);
+                if batch.next_offset() > plan.dirty {
+                    let payload = self.unpack(&batch).await;
+                    if !map_keys(&batch, payload.as_deref(), plan.dirty, &mut map) {
+                        return Ok(map);
+                    }
                 }
                 self.rt.yield_now().await;
             }
@@ -261,7 +266,8 @@ impl Inner {
             self.closed()?;
             let batch = BatchView::parse(&bytes).expect("parsed when it was read");
             let keep = input.at_end() || newest.contains(&batch.last_offset());
-            let cleaned = clean(&batch, &rules, keep);
+            let payload = self.unpack(&batch).await;
+            let cleaned = clean(&batch, payload.as_deref(), &rules, keep);
             if cleaned.kept != Kept::Same {
                 return Ok(None);
             }
@@ -289,19 +295,49 @@ impl Inner {
                 // The last one says where the segment ends: a reader that came so far knows that it has all.
                 let ends = at == last && input.at_end();
                 let keep = ends || newest.contains(&batch.last_offset());
-                let cleaned = clean(&batch, &rules, keep);
+                let payload = self.unpack(&batch).await;
+                let cleaned = clean(&batch, payload.as_deref(), &rules, keep);
+                drop(payload);
                 rules.all_read &= cleaned.read;
                 let horizon = &mut output.segment.horizon_ms;
                 *horizon = earlier(*horizon, cleaned.horizon_ms);
-                match &cleaned.kept {
+                match cleaned.kept {
                     Kept::Same => output.push(&bytes, cleaned.max_timestamp).await?,
-                    Kept::Rewritten(bytes) => output.push(bytes, cleaned.max_timestamp).await?,
+                    Kept::Rewritten(draft) => match self.pack(draft).await {
+                        Some(packed) => output.push(&packed, cleaned.max_timestamp).await?,
+                        // Its codec fails: then nothing of it can be taken out.
+                        None => {
+                            rules.all_read = false;
+                            output.push(&bytes, batch.max_timestamp()).await?;
+                        }
+                    },
                     Kept::Nothing => {}
                 }
                 self.rt.yield_now().await;
             }
         }
         Ok(rules.all_read)
+    }
+
+    /// The records of a batch, unpacked in steps; `None` if they are not what codec or header say, or too many.
+    async fn unpack<'a>(&self, batch: &BatchView<'a>) -> Option<Cow<'a, [u8]>> {
+        let codec = batch.codec().ok()?;
+        let mut unpacker = Unpacker::new(codec, batch.records(), UNPACKED_BYTES_MAX);
+        while unpacker.step().ok()? {
+            self.rt.yield_now().await;
+        }
+        Some(unpacker.finish())
+    }
+
+    /// A batch, packed in steps.
+    async fn pack(&self, draft: Draft) -> Option<Vec<u8>> {
+        let mut packer = Packer::new(draft.codec, draft.payload.len()).ok()?;
+        for step in draft.payload.chunks(STEP) {
+            packer.step(step).ok()?;
+            self.rt.yield_now().await;
+        }
+        let packed = packer.finish().ok()?;
+        draft.seal(&packed)
     }
 
     /// Flushes the REPLACE. False if the table is not what it was when the cleaning began.

@@ -1,4 +1,5 @@
-//! What compaction makes of one batch. Pure: bytes in, bytes out.
+//! What compaction makes of one batch. Pure: bytes in, bytes out. Unpacking and packing are the caller's, who can give
+//! way in between.
 //!
 //! Kept are: base offset and last offset (so every record keeps its own), producer id, epoch and sequence, leader epoch,
 //! timestamps, headers and their order, the codec, and every byte of a record but its distance to the batch's first
@@ -8,16 +9,13 @@
 //! left of its keys stamps that moment into the batch, as bit 6 of its attributes and in place of its first timestamp.
 //! Absent on purpose: transactions. Control batches stay as they are.
 
-use std::borrow::Cow;
-
 use rillway_wire::batch::{
-    BATCH_HEADER, BatchError, BatchView, CRC_START, LENGTH_PREFIX, RecordView, TimestampType,
-    compress, decompress, records,
+    BATCH_HEADER, BatchError, BatchView, CRC_START, Codec, LENGTH_PREFIX, RecordView,
+    TimestampType, records,
 };
 use rillway_wire::varint;
 
 use crate::cleaner::offset_map::OffsetMap;
-use crate::limits::UNPACKED_BYTES_MAX;
 use crate::state::NO_TIMESTAMP;
 
 const CODEC_BITS: i16 = 0x07;
@@ -39,8 +37,26 @@ pub(crate) struct Rules<'a> {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Kept {
     Same,
-    Rewritten(Vec<u8>),
+    Rewritten(Draft),
     Nothing,
+}
+
+/// A batch whose records are not packed yet.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Draft {
+    header: Vec<u8>,
+    pub payload: Vec<u8>,
+    pub codec: Codec,
+    max_timestamp: i64,
+    count: i32,
+}
+
+impl Draft {
+    /// The batch, of the packed payload. `None`: it is too large for a length field.
+    pub(crate) fn seal(mut self, packed: &[u8]) -> Option<Vec<u8>> {
+        self.header.extend_from_slice(packed);
+        seal(self.header, self.max_timestamp, self.count)
+    }
 }
 
 /// See [`clean`].
@@ -53,14 +69,6 @@ pub(crate) struct Cleaned {
     pub horizon_ms: i64,
     /// False: it is kept as it is because its records could not be read.
     pub read: bool,
-}
-
-/// The records of a batch, unpacked.
-///
-/// # Errors
-/// The payload is not what codec or header say, or unpacks to more than [`UNPACKED_BYTES_MAX`].
-fn unpack<'a>(batch: &BatchView<'a>) -> Result<Cow<'a, [u8]>, BatchError> {
-    decompress(batch.codec()?, batch.records(), UNPACKED_BYTES_MAX)
 }
 
 /// Shows every record of a batch, with its own bytes, and checks that they are what the header says.
@@ -91,13 +99,18 @@ fn each<'p>(
 }
 
 /// Puts the keys of a batch into the map, from an offset on. False: the map is full, and ends inside this batch. One
-/// that cannot be read is passed over: it will be kept as it is.
-pub(crate) fn map_keys(batch: &BatchView<'_>, from: i64, map: &mut OffsetMap) -> bool {
+/// that cannot be read is passed over: it will be kept as it is. `payload`: its records, unpacked, if they could be.
+pub(crate) fn map_keys(
+    batch: &BatchView<'_>,
+    payload: Option<&[u8]>,
+    from: i64,
+    map: &mut OffsetMap,
+) -> bool {
     let mut room = true;
     if !batch.is_control()
-        && let Ok(payload) = unpack(batch)
+        && let Some(payload) = payload
     {
-        let put = each(batch, &payload, |_, record| {
+        let put = each(batch, payload, |_, record| {
             let offset = batch.base_offset() + i64::from(record.offset_delta);
             if let Some(key) = record.key
                 && room
@@ -116,8 +129,14 @@ pub(crate) fn map_keys(batch: &BatchView<'_>, from: i64, map: &mut OffsetMap) ->
     room
 }
 
-/// Cleans one batch. `keep_empty`: its header is needed, even when none of its records is.
-pub(crate) fn clean(batch: &BatchView<'_>, rules: &Rules<'_>, keep_empty: bool) -> Cleaned {
+/// Cleans one batch. `payload`: its records, unpacked, if they could be. `keep_empty`: its header is needed, even when
+/// none of its records is.
+pub(crate) fn clean(
+    batch: &BatchView<'_>,
+    payload: Option<&[u8]>,
+    rules: &Rules<'_>,
+    keep_empty: bool,
+) -> Cleaned {
     let same = |max_timestamp, horizon_ms, read| Cleaned {
         kept: Kept::Same,
         max_timestamp,
@@ -128,7 +147,7 @@ pub(crate) fn clean(batch: &BatchView<'_>, rules: &Rules<'_>, keep_empty: bool) 
         return same(batch.max_timestamp(), NO_TIMESTAMP, true);
     }
     let unread = || same(batch.max_timestamp(), NO_TIMESTAMP, false);
-    let Ok(payload) = unpack(batch) else { return unread() };
+    let (Some(payload), Ok(codec)) = (payload, batch.codec()) else { return unread() };
 
     let end = rules.map.end();
     let stamped = batch.attributes() & DELETE_HORIZON != 0;
@@ -138,7 +157,7 @@ pub(crate) fn clean(batch: &BatchView<'_>, rules: &Rules<'_>, keep_empty: bool) 
     let append_time = batch.timestamp_type() == TimestampType::LogAppendTime;
     let mut kept: Vec<&[u8]> = Vec::new();
     let (mut tombstones, mut newest) = (false, NO_TIMESTAMP);
-    let read = each(batch, &payload, |own, record| {
+    let read = each(batch, payload, |own, record| {
         let offset = batch.base_offset() + i64::from(record.offset_delta);
         let stays = match record.key {
             _ if offset >= end => true,
@@ -174,21 +193,22 @@ pub(crate) fn clean(batch: &BatchView<'_>, rules: &Rules<'_>, keep_empty: bool) 
     if whole && stamp.is_none() {
         return same(max_timestamp, horizon_ms, true);
     }
-    match rebuilt(batch, &kept, stamp, max_timestamp) {
-        Some(bytes) => {
-            Cleaned { kept: Kept::Rewritten(bytes), max_timestamp, horizon_ms, read: true }
+    match rebuilt(batch, codec, &kept, stamp, max_timestamp) {
+        Some(draft) => {
+            Cleaned { kept: Kept::Rewritten(draft), max_timestamp, horizon_ms, read: true }
         }
         None => unread(),
     }
 }
 
-/// A batch of these records of another. `None`: it cannot be packed, or would be too large for a length field.
+/// A batch of these records of another. `None`: one of them would be too large for a length field.
 fn rebuilt(
     batch: &BatchView<'_>,
+    codec: Codec,
     kept: &[&[u8]],
     stamp: Option<i64>,
     max_timestamp: i64,
-) -> Option<Vec<u8>> {
+) -> Option<Draft> {
     let base = batch.base_timestamp();
     let payload = match stamp {
         None => kept.concat(),
@@ -200,14 +220,13 @@ fn rebuilt(
             out
         }
     };
-    let packed = compress(batch.codec().ok()?, &payload).ok()?;
-    let mut bytes = batch.bytes()[..BATCH_HEADER].to_vec();
-    bytes.extend_from_slice(&packed);
+    let mut header = batch.bytes()[..BATCH_HEADER].to_vec();
     if let Some(stamp) = stamp {
-        bytes[21..23].copy_from_slice(&(batch.attributes() | DELETE_HORIZON).to_be_bytes());
-        bytes[27..35].copy_from_slice(&stamp.to_be_bytes());
+        header[21..23].copy_from_slice(&(batch.attributes() | DELETE_HORIZON).to_be_bytes());
+        header[27..35].copy_from_slice(&stamp.to_be_bytes());
     }
-    seal(bytes, max_timestamp, i32::try_from(kept.len()).ok()?)
+    let count = i32::try_from(kept.len()).ok()?;
+    Some(Draft { header, payload, codec, max_timestamp, count })
 }
 
 /// A record whose timestamp counts from another base, which is `shift` below the one before.
@@ -225,12 +244,13 @@ fn rebase(record: &[u8], shift: i64, out: &mut Vec<u8>) -> Option<()> {
 }
 
 /// A batch without records that still says which offsets and sequences were there, as Kafka writes it.
-fn emptied(batch: &BatchView<'_>) -> Vec<u8> {
-    let mut bytes = batch.bytes()[..BATCH_HEADER].to_vec();
+fn emptied(batch: &BatchView<'_>) -> Draft {
+    let mut header = batch.bytes()[..BATCH_HEADER].to_vec();
     let attributes = batch.attributes() & !(CODEC_BITS | DELETE_HORIZON);
-    bytes[21..23].copy_from_slice(&attributes.to_be_bytes());
-    bytes[27..35].copy_from_slice(&NO_TIMESTAMP.to_be_bytes());
-    seal(bytes, batch.max_timestamp(), 0).expect("61 bytes are a batch")
+    header[21..23].copy_from_slice(&attributes.to_be_bytes());
+    header[27..35].copy_from_slice(&NO_TIMESTAMP.to_be_bytes());
+    let (codec, max_timestamp) = (Codec::None, batch.max_timestamp());
+    Draft { header, payload: Vec::new(), codec, max_timestamp, count: 0 }
 }
 
 /// Fills in what follows from the rest: length, largest timestamp, number of records, checksum.

@@ -14,11 +14,11 @@ use std::io::{Read, Write};
 use super::{BatchError, Codec};
 
 /// What the Java client writes before its Snappy blocks: a magic, a version, and the oldest compatible version.
-const XERIAL_HEADER: &[u8; 16] = b"\x82SNAPPY\0\0\0\0\x01\0\0\0\x01";
+pub(super) const XERIAL_HEADER: &[u8; 16] = b"\x82SNAPPY\0\0\0\0\x01\0\0\0\x01";
 /// As above, but for the versions, which readers do not look at.
-const XERIAL_MAGIC: &[u8] = XERIAL_HEADER.split_at(8).0;
+pub(super) const XERIAL_MAGIC: &[u8] = XERIAL_HEADER.split_at(8).0;
 /// Size of the blocks that the Java client compresses one by one.
-const XERIAL_BLOCK: usize = 32 * 1024;
+pub(super) const XERIAL_BLOCK: usize = 32 * 1024;
 /// Above the 21.33 that a Snappy copy of three bytes for 64 comes to.
 const SNAPPY_GROWTH: usize = 22;
 
@@ -103,7 +103,11 @@ fn snappy(payload: &[u8], limit: usize) -> Result<Cow<'static, [u8]>, BatchError
     Ok(Cow::Owned(out))
 }
 
-fn snappy_block(block: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), BatchError> {
+pub(super) fn snappy_block(
+    block: &[u8],
+    limit: usize,
+    out: &mut Vec<u8>,
+) -> Result<(), BatchError> {
     let corrupt = |_| BatchError::Decompress(Codec::Snappy);
     let claimed = snap::raw::decompress_len(block).map_err(corrupt)?;
     if claimed > limit - out.len() {

@@ -3,13 +3,15 @@
 //! - `view` ([`BatchView`], [`batches`], [`assign`]): the 61-byte header read in place, its checks, and the two edits a broker makes.
 //! - `record` ([`records()`]): the records inside an uncompressed payload.
 //! - `build` ([`BatchBuilder`]): what a producer does.
-//! - `compress` ([`decompress()`], [`compress()`]): the four codecs, with a bound on what comes out.
+//! - `compress` ([`decompress()`], [`compress()`]): the four codecs, with a bound on what comes out; `steps` ([`Unpacker`],
+//!   [`Packer`]): the same in small steps.
 //!
 //! Formats v0 and v1 are absent on purpose: Kafka 4 no longer reads them from clients.
 
 mod build;
 mod compress;
 mod record;
+mod steps;
 #[cfg(test)]
 mod tests;
 mod view;
@@ -19,6 +21,7 @@ use crate::ErrorCode;
 pub use build::BatchBuilder;
 pub use compress::{compress, decompress};
 pub use record::{Header, Headers, RecordIter, RecordView, records};
+pub use steps::{Packer, STEP, Unpacker};
 pub use view::{
     BATCH_HEADER, BatchView, Batches, CRC_START, LENGTH_PREFIX, MAGIC, assign, batches,
     sequence_after, set_max_timestamp_and_type,

@@ -3,9 +3,12 @@
 //! So the records of such topics are read, all of them, unpacked within a bound: what unpacks to more would be kept for
 //! ever by the cleaner, and would hold this core for too long here. Other topics' records stay opaque.
 
+use std::borrow::Cow;
+
+use rillway_io::Runtime;
 use rillway_shard::UNPACKED_BYTES_MAX;
 use rillway_wire::ErrorCode;
-use rillway_wire::batch::{BatchError, BatchView, decompress, records};
+use rillway_wire::batch::{BatchError, BatchView, Unpacker, records};
 
 use super::Refusal;
 
@@ -13,8 +16,14 @@ use super::Refusal;
 const SHOWN: usize = 3;
 
 /// Refuses a batch that holds a record without a key, or records that cannot be read. `partition`: as Kafka writes it.
-pub(super) fn check(batch: &BatchView<'_>, partition: &str) -> Result<(), Refusal> {
-    let keyless = keyless(batch).map_err(|e| Refusal::new(e.error_code(), e.to_string()))?;
+pub(super) async fn check(
+    rt: &Runtime,
+    batch: &BatchView<'_>,
+    partition: &str,
+) -> Result<(), Refusal> {
+    let unpacked = unpack(rt, batch).await;
+    let found = unpacked.and_then(|payload| keyless(batch, &payload));
+    let keyless = found.map_err(|e| Refusal::new(e.error_code(), e.to_string()))?;
     if keyless.is_empty() {
         return Ok(());
     }
@@ -33,12 +42,20 @@ pub(super) fn check(batch: &BatchView<'_>, partition: &str) -> Result<(), Refusa
     Err(Refusal { at_log: true, records, ..Refusal::new(ErrorCode::InvalidRecord, message) })
 }
 
+/// The records of a batch, in steps: others of this core go on meanwhile.
+async fn unpack<'a>(rt: &Runtime, batch: &BatchView<'a>) -> Result<Cow<'a, [u8]>, BatchError> {
+    let mut unpacker = Unpacker::new(batch.codec()?, batch.records(), UNPACKED_BYTES_MAX);
+    while unpacker.step()? {
+        rt.yield_now().await;
+    }
+    Ok(unpacker.finish())
+}
+
 /// The records without a key, by their place in the batch.
-fn keyless(batch: &BatchView<'_>) -> Result<Vec<i32>, BatchError> {
-    let payload = decompress(batch.codec()?, batch.records(), UNPACKED_BYTES_MAX)?;
+fn keyless(batch: &BatchView<'_>, payload: &[u8]) -> Result<Vec<i32>, BatchError> {
     let mut found = Vec::new();
     let mut count = 0;
-    for record in records(&payload) {
+    for record in records(payload) {
         let record = record?;
         // Compaction goes by the offsets inside: those of a produced batch are dense.
         if record.offset_delta != count {
@@ -58,6 +75,7 @@ fn keyless(batch: &BatchView<'_>) -> Result<Vec<i32>, BatchError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rillway_io::sim::World;
     use rillway_wire::batch::{BatchBuilder, Codec};
 
     const CODECS: [Codec; 5] = [Codec::None, Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd];
@@ -70,13 +88,20 @@ mod tests {
         b.build().unwrap()
     }
 
+    fn checked(bytes: &[u8]) -> Result<(), Refusal> {
+        let bytes = bytes.to_vec();
+        let world = World::new(1);
+        let rt = world.client("producer");
+        world.block_on(async move { check(&rt, &BatchView::parse(&bytes).unwrap(), "t-0").await })
+    }
+
     #[test]
     fn a_batch_with_a_keyless_record_is_refused_and_each_such_record_named() {
         for codec in CODECS {
             let good = batch(codec, &[Some(b"k"), Some(b"")]);
-            assert!(check(&BatchView::parse(&good).unwrap(), "t-0").is_ok(), "an empty key is one");
+            assert!(checked(&good).is_ok(), "an empty key is one");
             let bad = batch(codec, &[None, Some(b"k"), None, None, None]);
-            let refusal = check(&BatchView::parse(&bad).unwrap(), "t-0").unwrap_err();
+            let refusal = checked(&bad).unwrap_err();
             assert_eq!(refusal.code, ErrorCode::InvalidRecord);
             assert!(
                 refusal
@@ -98,7 +123,7 @@ mod tests {
                 b.push(5, Some(b"k"), Some(&zeros), &[]);
             }
             let bytes = b.build().unwrap();
-            let refusal = check(&BatchView::parse(&bytes).unwrap(), "t-0").unwrap_err();
+            let refusal = checked(&bytes).unwrap_err();
             assert_eq!(refusal.code, ErrorCode::MessageTooLarge, "{codec:?}");
         }
     }
