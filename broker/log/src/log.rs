@@ -281,7 +281,7 @@ impl Log {
     pub fn epoch_end(&self, asked: i32) -> (i32, i64) {
         let state = self.state.borrow();
         let (flushed, current) = (&state.flushed, state.assigned.epoch);
-        if asked < 0 || asked > current {
+        if asked == -1 || asked > current {
             return (-1, -1);
         }
         // This life's epoch has an entry with its first append only.

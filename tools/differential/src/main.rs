@@ -134,10 +134,6 @@ fn both_serve(args: &Args, now_ms: i64) -> Result<BTreeMap<ApiKey, (i16, i16)>, 
     let kafka = served(args.kafka, "Kafka")?;
     let mut both = BTreeMap::new();
     for (key, min, max) in served(args.rillway, "Rillway")? {
-        // Our own, with a key far from Kafka's.
-        if key == ApiKey::GroupReport {
-            continue;
-        }
         let Some((_, from, to)) = kafka.iter().find(|(k, ..)| *k == key) else {
             return Err(format!("Rillway serves {key}, and Kafka does not"));
         };

@@ -21,7 +21,7 @@ use crate::error_codes;
 
 pub(crate) async fn handle(request: Request, body: &Body<'_>) -> Result<Answer, Close> {
     let mut topics: BTreeMap<String, BTreeMap<i32, i64>> = BTreeMap::new();
-    for topic in &body.topics {
+    for topic in body.topics.iter().filter(|t| !t.partitions.is_empty()) {
         let partitions = topics.entry(topic.name.to_owned()).or_default();
         partitions.extend(topic.partitions.iter().map(|p| (p.partition_index, p.offset)));
     }

@@ -202,6 +202,8 @@ impl<'a> Answers<'a> {
         let none_aborted = Some(Vec::new().into());
         let (at, id) = match line.place {
             Place::Asked(at, id) => (at, id),
+            // Known by its name, as Kafka finds out when it reads.
+            Place::Failed(code @ ErrorCode::InconsistentTopicId) => return failed(code),
             Place::Failed(code) => {
                 return PartitionResponse { aborted_transactions: none_aborted, ..failed(code) };
             }

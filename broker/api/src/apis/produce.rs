@@ -140,7 +140,12 @@ async fn append(request: &Request, view: &View, topic: &str, partition: &Partiti
     };
     let batch = match BatchView::validate_produce(bytes) {
         Ok(batch) => batch,
-        Err(e) => return Outcome::Refused(e.into()),
+        Err(e) => {
+            // Before zstd came, Kafka looks at the codec before the log does.
+            let at_log = request.version >= 7 && matches!(e, BatchError::Codec(_));
+            let refusal = Refusal::from(e);
+            return Outcome::Refused(Refusal { at_log: refusal.at_log || at_log, ..refusal });
+        }
     };
     if batch.is_transactional() {
         let why = "a transactional batch, and transactions are not served by this broker";
