@@ -24,6 +24,11 @@ class Stock:
     # Records that it cannot take apart, nor a batch with one: it does not read their partition.
     unreadable: Callable = lambda record: False
     reads: bool = True
+    # The assignors that its groups are tried with, "" for its default; none for a client without groups.
+    groups: tuple[str, ...] = ("",)
+    static: bool = False  # it has static members, and tells its assignments
+    textbook: bool = False  # its range and round-robin are compared with the textbook's
+    leave_signal: int | None = None  # beside the end of stdin
 
 
 def without_nulls(seed: int, start_ms: int) -> list:
@@ -88,24 +93,40 @@ STOCK = {
         corpus=lambda seed, _: kcat.corpus(seed),
         shown=with_headers(kcat.shown),
     ),
-    "confluent-kafka": Stock("Python", [sys.executable, "confluent.py"], "confluent-kafka"),
+    "confluent-kafka": Stock(
+        "Python",
+        [sys.executable, "confluent.py"],
+        "confluent-kafka",
+        groups=("", "cooperative-sticky"),
+        static=True,
+        textbook=True,
+    ),
     # kafka-python refuses these nulls itself, before they reach the network.
     "kafka-python": Stock(
-        "Python", [sys.executable, "kafkapython.py"], "kafka-python", "nulls in headers", without_nulls
+        "Python",
+        [sys.executable, "kafkapython.py"],
+        "kafka-python",
+        "nulls in headers",
+        without_nulls,
+        static=True,
     ),
     "java": Stock(
         "Java",
         ["java", "-Xmx512m", "-cp", os.environ.get("JAVA_CLIENT_CLASSPATH", ""), "Client"],
         "kafka-clients",
+        # The default is both, range and cooperative-sticky, which is eager while both are there.
+        groups=("", "cooperative-sticky"),
+        static=True,
+        textbook=True,
     ),
     "aiokafka": Stock(
         "Python", [sys.executable, "aio.py"], "aiokafka", "a record of neither key nor value", with_key_or_value
     ),
-    "franz-go": Stock("Go", go("franz"), "franz-go"),
+    "franz-go": Stock("Go", go("franz"), "franz-go", groups=("range", "cooperative-sticky"), static=True),
     "kafka-go": Stock(
         "Go", go("segmentio"), "segmentio/kafka-go", "reads what is empty as null", shown=empty_as_null
     ),
-    "sarama": Stock("Go", go("sarama"), "sarama"),
+    "sarama": Stock("Go", go("sarama"), "sarama", static=True),
     "kafkajs": Stock(
         "JavaScript",
         node("kafkajs.mjs"),
