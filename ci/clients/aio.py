@@ -6,8 +6,9 @@ import time
 
 import adapter
 import aiokafka
+import member
 import records
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 
@@ -111,5 +112,62 @@ class Client:
         return ["accepted"]
 
 
+class Membership(ConsumerRebalanceListener):
+    """A member of a group, see member.py. A rebalance runs beside the reading, so both take a lock."""
+
+    def __init__(self, bootstrap: str, wish: member.Wish):
+        self.bootstrap, self.wish, self.lock = bootstrap, wish, asyncio.Lock()
+        self.shown = {}  # and not committed yet: where to go on
+        self.consumer = None
+
+    async def run(self) -> None:
+        wish = self.wish
+        self.consumer = AIOKafkaConsumer(
+            bootstrap_servers=self.bootstrap,
+            group_id=wish.group,
+            group_instance_id=wish.instance or None,
+            session_timeout_ms=wish.session,
+            heartbeat_interval_ms=member.HEARTBEAT_MS,
+            metadata_max_age_ms=member.METADATA_MS,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+        )
+        leave = member.leave_at_end_of_stdin()
+        self.consumer.subscribe(wish.topics, listener=self)
+        await self.consumer.start()
+        while not leave.is_set():
+            async with self.lock:
+                for place, batch in (await self.consumer.getmany(timeout_ms=100)).items():
+                    for m in batch:
+                        member.say(m.partition, m.offset, m.value.decode())
+                    self.shown[place] = batch[-1].offset + 1
+                await self.commit()
+            await asyncio.sleep(0)
+        await self.consumer.stop()
+
+    async def commit(self) -> None:
+        if not self.shown:
+            return
+        try:
+            await self.consumer.commit(self.shown)
+        except KafkaError as why:  # the broker is away, or the group goes on without this member
+            print(f"commit: {why!r}", file=sys.stderr)
+            return
+        for place, offset in self.shown.items():
+            member.say("committed", place.partition, offset)
+        self.shown.clear()
+
+    async def on_partitions_revoked(self, revoked):
+        async with self.lock:
+            await self.commit()
+            self.shown.clear()
+
+    async def on_partitions_assigned(self, assigned):
+        member.say_assigned(assigned)
+
+
 if __name__ == "__main__":
-    adapter.serve(Client(sys.argv[1]))
+    if sys.argv[2:3] == ["member"]:
+        asyncio.run(Membership(sys.argv[1], member.wish(sys.argv[3:])).run())
+    else:
+        adapter.serve(Client(sys.argv[1]))

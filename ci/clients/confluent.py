@@ -5,6 +5,7 @@ import time
 
 import adapter
 import confluent_kafka
+import member
 import records
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -118,5 +119,66 @@ class Client:
         return ["accepted"]
 
 
+def join(bootstrap: str, wish: member.Wish) -> None:
+    """A member of a group, see member.py."""
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "group.id": wish.group,
+        "session.timeout.ms": wish.session,
+        "heartbeat.interval.ms": member.HEARTBEAT_MS,
+        "topic.metadata.refresh.interval.ms": member.METADATA_MS,
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+    }
+    if wish.assignor:
+        settings["partition.assignment.strategy"] = wish.assignor
+    if wish.instance:
+        settings["group.instance.id"] = wish.instance
+    # What it has, and what it has shown and not committed yet.
+    held, shown = set(), {}
+
+    def commit(consumer):
+        if not shown:
+            return
+        offsets = [TopicPartition(t, p, offset) for (t, p), offset in shown.items()]
+        try:
+            consumer.commit(offsets=offsets, asynchronous=False)
+        except KafkaException as why:  # the broker is away, or the group goes on without this member
+            print(f"commit: {why}", file=sys.stderr)
+            return
+        for (_, p), offset in shown.items():
+            member.say("committed", p, offset)
+        shown.clear()
+
+    def assigned(_, places):
+        held.update((place.topic, place.partition) for place in places)
+        member.say_assigned(held)
+
+    def revoked(consumer, places):
+        commit(consumer)
+        lost(consumer, places)
+
+    def lost(_, places):
+        for place in places:
+            held.discard((place.topic, place.partition))
+            shown.pop((place.topic, place.partition), None)
+
+    leave = member.leave_at_end_of_stdin()
+    consumer = Consumer(settings)
+    consumer.subscribe(wish.topics, on_assign=assigned, on_revoke=revoked, on_lost=lost)
+    while not leave.is_set():
+        for m in consumer.consume(100, 0.1):
+            if m.error():
+                print(m.error(), file=sys.stderr)
+                continue
+            member.say(m.partition(), m.offset(), m.value().decode())
+            shown[m.topic(), m.partition()] = m.offset() + 1
+        commit(consumer)
+    consumer.close()
+
+
 if __name__ == "__main__":
-    adapter.serve(Client(sys.argv[1]))
+    if sys.argv[2:3] == ["member"]:
+        join(sys.argv[1], member.wish(sys.argv[3:]))
+    else:
+        adapter.serve(Client(sys.argv[1]))

@@ -5,8 +5,9 @@ import time
 
 import adapter
 import kafka
+import member
 import records
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import ConsumerRebalanceListener, KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
 from kafka.errors import KafkaError, OffsetOutOfRangeError
 
@@ -106,5 +107,55 @@ class Client:
         return ["accepted"]
 
 
+class Membership(ConsumerRebalanceListener):
+    """A member of a group, see member.py."""
+
+    def __init__(self, bootstrap: str, wish: member.Wish):
+        self.consumer = KafkaConsumer(
+            bootstrap_servers=bootstrap,
+            group_id=wish.group,
+            group_instance_id=wish.instance or None,
+            session_timeout_ms=wish.session,
+            heartbeat_interval_ms=member.HEARTBEAT_MS,
+            metadata_max_age_ms=member.METADATA_MS,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+        )
+        self.shown = {}  # and not committed yet
+        self.consumer.subscribe(wish.topics, listener=self)
+
+    def run(self) -> None:
+        leave = member.leave_at_end_of_stdin()
+        while not leave.is_set():
+            for batch in self.consumer.poll(timeout_ms=100).values():
+                for m in batch:
+                    member.say(m.partition, m.offset, m.value.decode())
+                    self.shown[m.partition] = m.offset + 1
+            self.commit()
+        self.consumer.close()
+
+    def commit(self) -> None:
+        if not self.shown:
+            return
+        try:
+            self.consumer.commit()
+        except KafkaError as why:  # the broker is away, or the group goes on without this member
+            print(f"commit: {why!r}", file=sys.stderr)
+            return
+        for p, offset in self.shown.items():
+            member.say("committed", p, offset)
+        self.shown.clear()
+
+    def on_partitions_revoked(self, revoked):
+        self.commit()
+        self.shown.clear()
+
+    def on_partitions_assigned(self, assigned):
+        member.say_assigned(assigned)
+
+
 if __name__ == "__main__":
-    adapter.serve(Client(sys.argv[1]))
+    if sys.argv[2:3] == ["member"]:
+        Membership(sys.argv[1], member.wish(sys.argv[3:])).run()
+    else:
+        adapter.serve(Client(sys.argv[1]))

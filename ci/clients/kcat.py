@@ -5,12 +5,14 @@ runs of equal partition and headers.
 """
 
 import dataclasses
+import os
 import re
 import subprocess
 import sys
 import tempfile
 
 import adapter
+import member
 import records
 
 # Between records and between key and value: must not occur in the data, and cannot hold a zero byte.
@@ -141,5 +143,23 @@ def parse(said: bytes) -> list[records.Record]:
     return got
 
 
+def join(bootstrap: str, wish: member.Wish) -> None:
+    """Becomes kcat as a member of a group, which leaves by SIGTERM and tells neither commits nor assignments."""
+    settings = {
+        "session.timeout.ms": wish.session,
+        "heartbeat.interval.ms": member.HEARTBEAT_MS,
+        "topic.metadata.refresh.interval.ms": member.METADATA_MS,
+        "auto.offset.reset": "earliest",
+        "auto.commit.interval.ms": 500,
+    }
+    if wish.assignor:
+        settings["partition.assignment.strategy"] = wish.assignor
+    options = [word for name, value in settings.items() for word in ("-X", f"{name}={value}")]
+    os.execvp("kcat", ["kcat", "-b", bootstrap, *options, "-u", "-f", "%p %o %s\\n", "-G", wish.group, *wish.topics])
+
+
 if __name__ == "__main__":
-    adapter.serve(Client(sys.argv[1]))
+    if sys.argv[2:3] == ["member"]:
+        join(sys.argv[1], member.wish(sys.argv[3:]))
+    else:
+        adapter.serve(Client(sys.argv[1]))

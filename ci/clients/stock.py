@@ -6,6 +6,7 @@ cannot say is left out by name and every other one is still compared byte by byt
 
 import dataclasses
 import os
+import signal
 import sys
 from collections.abc import Callable
 
@@ -23,7 +24,11 @@ class Stock:
     shown: Callable = lambda record: record  # a record as written, to how this client gives it
     # Records that it cannot take apart, nor a batch with one: it does not read their partition.
     unreadable: Callable = lambda record: False
-    reads: bool = True
+    # The assignors that its groups are tried with, "" for its default; none for a client without groups.
+    groups: tuple[str, ...] = ("",)
+    static: bool = False  # it has static members, and tells its assignments
+    textbook: bool = False  # its range and round-robin are compared with the textbook's
+    leave_signal: int | None = None  # beside the end of stdin
 
 
 def without_nulls(seed: int, start_ms: int) -> list:
@@ -87,38 +92,61 @@ STOCK = {
         "timestamps, nulls in headers",
         corpus=lambda seed, _: kcat.corpus(seed),
         shown=with_headers(kcat.shown),
+        leave_signal=signal.SIGTERM,
     ),
-    "confluent-kafka": Stock("Python", [sys.executable, "confluent.py"], "confluent-kafka"),
+    "confluent-kafka": Stock(
+        "Python",
+        [sys.executable, "confluent.py"],
+        "confluent-kafka",
+        groups=("", "cooperative-sticky"),
+        static=True,
+        textbook=True,
+    ),
     # kafka-python refuses these nulls itself, before they reach the network.
     "kafka-python": Stock(
-        "Python", [sys.executable, "kafkapython.py"], "kafka-python", "nulls in headers", without_nulls
+        "Python",
+        [sys.executable, "kafkapython.py"],
+        "kafka-python",
+        "nulls in headers",
+        without_nulls,
+        static=True,
     ),
     "java": Stock(
         "Java",
         ["java", "-Xmx512m", "-cp", os.environ.get("JAVA_CLIENT_CLASSPATH", ""), "Client"],
         "kafka-clients",
+        # The default is both, range and cooperative-sticky, which is eager while both are there.
+        groups=("", "cooperative-sticky"),
+        static=True,
+        textbook=True,
     ),
     "aiokafka": Stock(
-        "Python", [sys.executable, "aio.py"], "aiokafka", "a record of neither key nor value", with_key_or_value
+        "Python",
+        [sys.executable, "aio.py"],
+        "aiokafka",
+        "a record of neither key nor value",
+        with_key_or_value,
+        static=True,
     ),
-    "franz-go": Stock("Go", go("franz"), "franz-go"),
+    "franz-go": Stock("Go", go("franz"), "franz-go", groups=("range", "cooperative-sticky"), static=True),
     "kafka-go": Stock(
         "Go", go("segmentio"), "segmentio/kafka-go", "reads what is empty as null", shown=empty_as_null
     ),
-    "sarama": Stock("Go", go("sarama"), "sarama"),
+    "sarama": Stock("Go", go("sarama"), "sarama", static=True),
     "kafkajs": Stock(
         "JavaScript",
         node("kafkajs.mjs"),
         "kafkajs",
-        "nulls in headers, the order of headers across names; its consumer always joins a group",
+        "nulls in headers, the order of headers across names",
         corpus=corpus_with_headers(grouped),
-        reads=False,
+        shown=with_headers(grouped),
     ),
     "platformatic": Stock(
         "JavaScript",
         node("platformatic.mjs"),
         "@platformatic/kafka",
-        "its streams always join a group; reads by its consumer's fetch",
+        "its streams always join a group; without one it reads by its consumer's fetch",
+        static=True,
     ),
     "rskafka": Stock(
         "Rust",
@@ -128,6 +156,9 @@ STOCK = {
         corpus=corpus_with_headers(last_by_name),
         shown=with_headers(last_by_name),
         unreadable=lambda r: any(v is None for _, v in r.headers),
+        groups=(),
     ),
-    "rdkafka": Stock("Rust", rust("rdkafka-client"), "rdkafka"),
+    "rdkafka": Stock(
+        "Rust", rust("rdkafka-client"), "rdkafka", groups=("range", "cooperative-sticky"), static=True
+    ),
 }

@@ -83,8 +83,10 @@ class Kafka:
     def spawn(self, data: str, port: int, cores: str, log: str) -> None:
         self.log = log
         with open(log, "ab") as out:
-            command = [os.path.join(ROOT, "ci/peers/kafka"), "start", str(port), data]
-            self.starter = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=out, text=True)
+            self.starter = subprocess.Popen(self.command(data, port), stdout=subprocess.PIPE, stderr=out, text=True)
+
+    def command(self, data: str, port: int) -> list[str]:
+        return [os.path.join(ROOT, "ci/peers/kafka"), "start", str(port), data]
 
     def ready(self) -> None:
         said = self.starter.communicate()[0]

@@ -41,6 +41,10 @@ public final class Client {
     }
 
     public static void main(String[] args) throws Exception {
+        if (args.length > 1 && args[1].equals("member")) {
+            Member.join(args);
+            return;
+        }
         Client client = new Client(args[0]);
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
         PrintWriter out = new PrintWriter(System.out, false);

@@ -2,6 +2,7 @@
 // Fetch of its consumer, which needs none. Commands as in ci/clients/adapter.py.
 import { Admin, Consumer, Producer } from '@platformatic/kafka'
 import { Cannot, load, ranges, save, serve, version, within } from './adapter.mjs'
+import { HEARTBEAT_MS, METADATA_MS, say, sayAssigned, toLeave, wish } from './member.mjs'
 
 const PATIENCE_S = 60
 // Batches stay below Kafka's default `max.message.bytes`: it sends what it is handed as one.
@@ -146,4 +147,45 @@ class Client {
   }
 }
 
-await serve(new Client(process.argv[2]))
+/** A member of a group. A stream ends with an error when a commit meets a rebalance; the next one goes on. */
+async function join(base, { topics, group, instance, session }) {
+  const consumer = new Consumer({
+    ...base,
+    groupId: group,
+    ...(instance ? { groupInstanceId: instance } : {}),
+    sessionTimeout: session,
+    rebalanceTimeout: session,
+    heartbeatInterval: HEARTBEAT_MS,
+    metadataMaxAge: METADATA_MS,
+    maxWaitTime: 200
+  })
+  consumer.on('error', why => console.error(why))
+  consumer.on('consumer:group:join', ({ assignments }) => {
+    sayAssigned(Object.fromEntries((assignments ?? []).map(({ topic, partitions }) => [topic, partitions])))
+  })
+  let stream
+  let leaving = false
+  toLeave().then(async () => {
+    leaving = true
+    await stream?.close()
+  })
+  while (!leaving) {
+    try {
+      stream = await consumer.consume({ topics, mode: 'committed', fallbackMode: 'earliest', autocommit: false })
+      for await (const message of stream) {
+        say(message.partition, message.offset, message.value)
+        await message.commit()
+        say('committed', message.partition, message.offset + 1n)
+      }
+    } catch (why) {
+      console.error(why)
+      await new Promise(resolve => setTimeout(resolve, 100))
+    }
+  }
+  await consumer.close(true)
+  process.exit(0)
+}
+
+const client = new Client(process.argv[2])
+if (wish()) await join(client.base, wish())
+else await serve(client)

@@ -17,7 +17,13 @@ import (
 
 type client struct{ bootstrap string }
 
-func main() { adapter.Serve("github.com/twmb/franz-go", client{os.Args[1]}) }
+func main() {
+	if wish, ok := adapter.Member(); ok {
+		join(os.Args[1], wish)
+		return
+	}
+	adapter.Serve("github.com/twmb/franz-go", client{os.Args[1]})
+}
 
 func within(seconds int) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), time.Duration(seconds)*time.Second)

@@ -14,7 +14,13 @@ import (
 
 type client struct{ brokers []string }
 
-func main() { adapter.Serve("github.com/IBM/sarama", client{os.Args[1:2]}) }
+func main() {
+	if wish, ok := adapter.Member(); ok {
+		join(os.Args[1], wish)
+		return
+	}
+	adapter.Serve("github.com/IBM/sarama", client{os.Args[1:2]})
+}
 
 func (c client) Create(topic string, partitions int) error {
 	admin, err := sarama.NewClusterAdmin(c.brokers, sarama.NewConfig())

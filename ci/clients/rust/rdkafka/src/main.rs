@@ -1,6 +1,8 @@
 //! rdkafka (rust-rdkafka on the librdkafka that its crate brings) with its default settings; commands as
 //! in ci/clients/adapter.py.
 
+mod member;
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -21,6 +23,9 @@ struct Rdkafka {
 
 fn main() -> Result<(), Error> {
     let bootstrap = std::env::args().nth(1).ok_or("needs an address")?;
+    if let Some(wish) = shared::wish()? {
+        return member::join(&bootstrap, &wish);
+    }
     shared::serve(Rdkafka { bootstrap })
 }
 
