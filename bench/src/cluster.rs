@@ -123,6 +123,11 @@ impl Cluster {
         }
     }
 
+    /// Waits a moment before something is tried again.
+    pub(crate) async fn pause(&self) {
+        self.rt.sleep(AGAIN).await;
+    }
+
     /// Opens a connection, trying until the time for calls is up: the broker may be starting.
     pub(crate) async fn open<P>(&self, to: &Address) -> Result<Pipe<P>> {
         let until = self.rt.now() + self.config.call_timeout;

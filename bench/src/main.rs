@@ -9,6 +9,7 @@ mod cluster;
 mod consume;
 mod error;
 mod floor;
+mod groups;
 mod latency_figures;
 mod load;
 mod meter;
@@ -42,6 +43,8 @@ enum Command {
     Produce(produce::Args),
     Consume(consume::Args),
     Latency(produce::LatencyArgs),
+    Commit(groups::CommitArgs),
+    Resume(groups::ResumeArgs),
     Watch(watch::Args),
     #[command(subcommand)]
     Floor(floor::Command),
@@ -52,6 +55,8 @@ fn main() -> ExitCode {
         Command::Produce(args) => produce::run(args),
         Command::Consume(args) => consume::run(args),
         Command::Latency(args) => produce::latency(args),
+        Command::Commit(args) => groups::commit(args),
+        Command::Resume(args) => groups::resume(args),
         Command::Watch(args) => watch::run(args),
         Command::Floor(command) => floor::run(command),
     };
