@@ -2,6 +2,7 @@
 
 use rillway_wire::ApiKey;
 use rillway_wire::api::delete_records::{Partition, Request, Topic};
+use rillway_wire::api::find_coordinator;
 use rillway_wire::batch::{BatchBuilder, Codec};
 
 use super::fetch::all_of;
@@ -82,6 +83,9 @@ fn policies(peer: &mut Peer, version: i16) {
             peer.call(&format!("{policy}, to {offset}"), &request, version);
         }
     }
+    // Whoever asks for a coordinator first makes the topic.
+    let group = find_coordinator::Request { key: "differential", ..Default::default() };
+    let _ = peer.ask(&group, 1);
     let own = of(vec![("__consumer_offsets", vec![partition(0, 0)])]);
     peer.call("the broker's own topic", &own, version);
 }
