@@ -11,25 +11,13 @@ import statistics
 import subprocess
 import time
 
+from groups import g101, g102
 from measure import Bench, per_gib, say, us_per_request, user_per_gib
-from report import Line
+from report import Line, Rounds
 from systems import Failed
 
 FLUSHED = ["--config", "flush.messages=1"]
 THREE = ("floor", "rillway", "kafka")
-
-
-class Rounds:
-    """Figures by name and system, one value per round."""
-
-    def __init__(self):
-        self.values: dict[str, dict[str, list[float]]] = {}
-
-    def add(self, name: str, system: str, value: float) -> None:
-        self.values.setdefault(name, {}).setdefault(system, []).append(value)
-
-    def line(self, name: str, unit: str, target: str = "", **checks) -> Line:
-        return Line(name, unit, self.values.get(name, {}), target, **checks)
 
 
 def produce_all(b: Bench, r: Rounds, topic: str, arguments: list[str], names, each, configs=()) -> None:
@@ -422,4 +410,4 @@ def g18(b: Bench):
     ], ["by /proc/PID/io; for Kafka, whose pages are written later, when they become dirty"]
 
 
-GOALS = {f.__name__: f for f in (g1, g2, g3, g4, g5, g6, g7, g8, g10, g12, g13, g17, g18)}
+GOALS = {f.__name__: f for f in (g1, g2, g3, g4, g5, g6, g7, g8, g10, g12, g13, g17, g18, g101, g102)}

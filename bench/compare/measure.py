@@ -138,8 +138,8 @@ def say(text: str) -> None:
 
 
 def generic(command: str) -> str:
-    """Without the number of the round, which is at the end of a topic's name."""
-    return re.sub(r"(--topic \S+)-\d+(?= |$)", r"\1", command)
+    """Without the number of the round, which is at the end of a topic's or a group's name."""
+    return re.sub(r"(--(?:topic|group) \S+)-\d+(?= |$)", r"\1", command)
 
 
 def cpu(figures: dict) -> float:

@@ -23,6 +23,19 @@ class Line:
     ratio_at_most: tuple[str, float] | None = None
 
 
+class Rounds:
+    """Figures by name and system, one value per round."""
+
+    def __init__(self):
+        self.values: dict[str, dict[str, list[float]]] = {}
+
+    def add(self, name: str, system: str, value: float) -> None:
+        self.values.setdefault(name, {}).setdefault(system, []).append(value)
+
+    def line(self, name: str, unit: str, target: str = "", **checks) -> Line:
+        return Line(name, unit, self.values.get(name, {}), target, **checks)
+
+
 @dataclass
 class Section:
     """What one run of a goal said."""
