@@ -18,11 +18,21 @@ impl Shard {
     ) -> T {
         let mut effects = Vec::new();
         let clock = self.group_clock();
-        let answer = ask(&mut self.inner.groups.coordinator.borrow_mut(), clock, &mut effects);
+        let groups = &self.inner.groups;
+        let (answer, sooner) = {
+            let mut coordinator = groups.coordinator.borrow_mut();
+            let before = coordinator.deadline();
+            let answer = ask(&mut coordinator, clock, &mut effects);
+            let after = coordinator.deadline();
+            // A timer that moved back finds nothing to do and goes on: most events are heartbeats and commits.
+            (answer, after.is_some_and(|after| before.is_none_or(|before| after < before)))
+        };
         for effect in effects {
             self.carry_out(effect);
         }
-        self.inner.groups.timer.notify_all();
+        if sooner {
+            groups.timer.notify_all();
+        }
         answer
     }
 
