@@ -29,6 +29,11 @@ class Stock:
     static: bool = False  # it has static members, and tells its assignments
     textbook: bool = False  # its range and round-robin are compared with the textbook's
     leave_signal: int | None = None  # beside the end of stdin
+    # It commits a record that it may not have shown when it is told to leave: it leaves while nothing comes in.
+    leaves_in_quiet: bool = False
+    # Why it may read records again, committed ones too, at a rebalance that nothing was ended by. Seen with
+    # Apache Kafka as well.
+    repeats: str = ""
 
 
 def without_nulls(seed: int, start_ms: int) -> list:
@@ -93,6 +98,7 @@ STOCK = {
         corpus=lambda seed, _: kcat.corpus(seed),
         shown=with_headers(kcat.shown),
         leave_signal=signal.SIGTERM,
+        leaves_in_quiet=True,
     ),
     "confluent-kafka": Stock(
         "Python",
@@ -132,7 +138,7 @@ STOCK = {
     "kafka-go": Stock(
         "Go", go("segmentio"), "segmentio/kafka-go", "reads what is empty as null", shown=empty_as_null
     ),
-    "sarama": Stock("Go", go("sarama"), "sarama", static=True),
+    "sarama": Stock("Go", go("sarama"), "sarama", groups=("range", "cooperative-sticky"), static=True),
     "kafkajs": Stock(
         "JavaScript",
         node("kafkajs.mjs"),
