@@ -28,7 +28,7 @@ class Readings:
         self.latest: dict[int, tuple[int, str]] = {}  # by partition: the latest value, and its reader
         self.committed: dict[int, int] = {}
         self.forced = False  # a second reading is allowed if it was not committed
-        self.lenient = False  # and even then: the client's own way, see stock.py
+        self.lenient = False  # or if it was: the client's own way, see stock.py
         self.twice: list[str] = []
         self.allowed = 0
 

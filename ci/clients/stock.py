@@ -31,9 +31,10 @@ class Stock:
     leave_signal: int | None = None  # beside the end of stdin
     # It commits a record that it may not have shown when it is told to leave: it leaves while nothing comes in.
     leaves_in_quiet: bool = False
-    # Why it may read records again, committed ones too, at a rebalance that nothing was ended by. Seen with
-    # Apache Kafka as well.
+    # Why it may read records again at a rebalance that nothing was ended by; and whether that can be one that
+    # it commits, by then for a partition that it has no longer. Both were seen with Apache Kafka as well.
     repeats: str = ""
+    repeats_committed: bool = False
 
 
 def without_nulls(seed: int, start_ms: int) -> list:
@@ -136,7 +137,13 @@ STOCK = {
     ),
     "franz-go": Stock("Go", go("franz"), "franz-go", groups=("range", "cooperative-sticky"), static=True),
     "kafka-go": Stock(
-        "Go", go("segmentio"), "segmentio/kafka-go", "reads what is empty as null", shown=empty_as_null
+        "Go",
+        go("segmentio"),
+        "segmentio/kafka-go",
+        "reads what is empty as null",
+        shown=empty_as_null,
+        repeats="its Reader hands out what it has in hand after a rebalance too",
+        repeats_committed=True,
     ),
     "sarama": Stock("Go", go("sarama"), "sarama", groups=("range", "cooperative-sticky"), static=True),
     "kafkajs": Stock(
@@ -146,6 +153,7 @@ STOCK = {
         "nulls in headers, the order of headers across names",
         corpus=corpus_with_headers(grouped),
         shown=with_headers(grouped),
+        repeats="a rebalance ends a batch before it is committed",
     ),
     "platformatic": Stock(
         "JavaScript",
@@ -153,6 +161,8 @@ STOCK = {
         "@platformatic/kafka",
         "its streams always join a group; without one it reads by its consumer's fetch",
         static=True,
+        repeats="its streams hand out what they have in hand after a rebalance too",
+        repeats_committed=True,
     ),
     "rskafka": Stock(
         "Rust",
