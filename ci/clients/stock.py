@@ -28,6 +28,7 @@ class Stock:
     groups: tuple[str, ...] = ("",)
     static: bool = False  # it has static members, and tells its assignments
     textbook: bool = False  # its range and round-robin are compared with the textbook's
+    sees_growth: bool = True  # it asks for new partitions by itself, not only at the next rebalance
     leave_signal: int | None = None  # beside the end of stdin
     # It commits a record that it may not have shown when it is told to leave: it leaves while nothing comes in.
     leaves_in_quiet: bool = False
@@ -159,8 +160,9 @@ STOCK = {
         "JavaScript",
         node("platformatic.mjs"),
         "@platformatic/kafka",
-        "its streams always join a group; without one it reads by its consumer's fetch",
+        "its streams always join a group; without one it reads by its consumer's fetch; new partitions wait for a rebalance",
         static=True,
+        sees_growth=False,
         repeats="its streams hand out what they have in hand after a rebalance too",
         repeats_committed=True,
     ),
