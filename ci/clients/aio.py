@@ -113,7 +113,7 @@ class Client:
 
 
 class Membership(ConsumerRebalanceListener):
-    """A member of a group, see member.py. A rebalance runs beside the reading, so both take a lock."""
+    """A member of a group, see member.py. A rebalance runs beside the reading, so both commit under a lock."""
 
     def __init__(self, bootstrap: str, wish: member.Wish):
         self.bootstrap, self.wish, self.lock = bootstrap, wish, asyncio.Lock()
@@ -136,26 +136,27 @@ class Membership(ConsumerRebalanceListener):
         self.consumer.subscribe(wish.topics, listener=self)
         await self.consumer.start()
         while not leave.is_set():
+            # Not under the lock: during a rebalance it waits for the end of that, which waits for the lock.
+            for place, batch in (await self.consumer.getmany(timeout_ms=100)).items():
+                for m in batch:
+                    member.say(m.partition, m.offset, m.value.decode())
+                self.shown[place] = batch[-1].offset + 1
             async with self.lock:
-                for place, batch in (await self.consumer.getmany(timeout_ms=100)).items():
-                    for m in batch:
-                        member.say(m.partition, m.offset, m.value.decode())
-                    self.shown[place] = batch[-1].offset + 1
                 await self.commit()
-            await asyncio.sleep(0)
         await self.consumer.stop()
 
     async def commit(self) -> None:
-        if not self.shown:
+        shown, self.shown = self.shown, {}
+        if not shown:
             return
         try:
-            await self.consumer.commit(self.shown)
+            await self.consumer.commit(shown)
         except KafkaError as why:  # the broker is away, or the group goes on without this member
             print(f"commit: {why!r}", file=sys.stderr)
+            self.shown = shown | self.shown
             return
-        for place, offset in self.shown.items():
+        for place, offset in shown.items():
             member.say("committed", place.partition, offset)
-        self.shown.clear()
 
     async def on_partitions_revoked(self, revoked):
         async with self.lock:

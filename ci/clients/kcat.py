@@ -144,7 +144,10 @@ def parse(said: bytes) -> list[records.Record]:
 
 
 def join(bootstrap: str, wish: member.Wish) -> None:
-    """Becomes kcat as a member of a group, which leaves by SIGTERM and tells neither commits nor assignments."""
+    """Becomes kcat as a member of a group, which leaves by SIGTERM and tells neither commits nor assignments.
+
+    With -E, or it ends when the broker is away.
+    """
     settings = {
         "session.timeout.ms": wish.session,
         "heartbeat.interval.ms": member.HEARTBEAT_MS,
@@ -155,7 +158,7 @@ def join(bootstrap: str, wish: member.Wish) -> None:
     if wish.assignor:
         settings["partition.assignment.strategy"] = wish.assignor
     options = [word for name, value in settings.items() for word in ("-X", f"{name}={value}")]
-    os.execvp("kcat", ["kcat", "-b", bootstrap, *options, "-u", "-f", "%p %o %s\\n", "-G", wish.group, *wish.topics])
+    os.execvp("kcat", ["kcat", "-b", bootstrap, *options, "-E", "-u", "-f", "%p %o %s\\n", "-G", wish.group, *wish.topics])
 
 
 if __name__ == "__main__":

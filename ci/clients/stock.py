@@ -28,7 +28,14 @@ class Stock:
     groups: tuple[str, ...] = ("",)
     static: bool = False  # it has static members, and tells its assignments
     textbook: bool = False  # its range and round-robin are compared with the textbook's
+    sees_growth: bool = True  # it asks for new partitions by itself, not only at the next rebalance
     leave_signal: int | None = None  # beside the end of stdin
+    # It commits a record that it may not have shown when it is told to leave: it leaves while nothing comes in.
+    leaves_in_quiet: bool = False
+    # Why it may read records again at a rebalance that nothing was ended by; and whether that can be one that
+    # it commits, by then for a partition that it has no longer. Both were seen with Apache Kafka as well.
+    repeats: str = ""
+    repeats_committed: bool = False
 
 
 def without_nulls(seed: int, start_ms: int) -> list:
@@ -93,6 +100,7 @@ STOCK = {
         corpus=lambda seed, _: kcat.corpus(seed),
         shown=with_headers(kcat.shown),
         leave_signal=signal.SIGTERM,
+        leaves_in_quiet=True,
     ),
     "confluent-kafka": Stock(
         "Python",
@@ -130,9 +138,15 @@ STOCK = {
     ),
     "franz-go": Stock("Go", go("franz"), "franz-go", groups=("range", "cooperative-sticky"), static=True),
     "kafka-go": Stock(
-        "Go", go("segmentio"), "segmentio/kafka-go", "reads what is empty as null", shown=empty_as_null
+        "Go",
+        go("segmentio"),
+        "segmentio/kafka-go",
+        "reads what is empty as null",
+        shown=empty_as_null,
+        repeats="its Reader hands out what it has in hand after a rebalance too",
+        repeats_committed=True,
     ),
-    "sarama": Stock("Go", go("sarama"), "sarama", static=True),
+    "sarama": Stock("Go", go("sarama"), "sarama", groups=("range", "cooperative-sticky"), static=True),
     "kafkajs": Stock(
         "JavaScript",
         node("kafkajs.mjs"),
@@ -140,13 +154,17 @@ STOCK = {
         "nulls in headers, the order of headers across names",
         corpus=corpus_with_headers(grouped),
         shown=with_headers(grouped),
+        repeats="a rebalance ends a batch before it is committed",
     ),
     "platformatic": Stock(
         "JavaScript",
         node("platformatic.mjs"),
         "@platformatic/kafka",
-        "its streams always join a group; without one it reads by its consumer's fetch",
+        "its streams always join a group; without one it reads by its consumer's fetch; new partitions wait for a rebalance",
         static=True,
+        sees_growth=False,
+        repeats="its streams hand out what they have in hand after a rebalance too",
+        repeats_committed=True,
     ),
     "rskafka": Stock(
         "Rust",

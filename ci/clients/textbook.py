@@ -38,13 +38,11 @@ CASES = (
 )
 
 
-def run(judge, place, client: str) -> bool:
-    before = judge.failed
+def run(judge, place, client: str) -> None:
     for assignor, sizes, wanted in CASES:
         counts = sorted(map(len, wanted), reverse=True)
         sentence = f"textbook: {assignor} of {' and '.join(map(str, sizes))} partitions over three is {counts}"
         judge.check(client, sentence, lambda a=assignor, s=sizes, w=wanted: assigned(place, client, a, s, w))
-    return judge.failed == before
 
 
 def assigned(place, client: str, assignor: str, sizes, wanted) -> None:

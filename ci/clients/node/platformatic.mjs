@@ -171,12 +171,12 @@ async function join(base, { topics, group, instance, session }) {
   })
   while (!leaving) {
     try {
-      stream = await consumer.consume({ topics, mode: 'committed', fallbackMode: 'earliest', autocommit: false })
-      for await (const message of stream) {
-        say(message.partition, message.offset, message.value)
-        await message.commit()
-        say('committed', message.partition, message.offset + 1n)
-      }
+      stream = await consumer.consume({ topics, mode: 'committed', fallbackMode: 'earliest', autocommit: 200 })
+      stream.on('autocommit', (why, offsets) => {
+        if (why) console.error(why)
+        else for (const { partition, offset } of offsets) say('committed', partition, offset)
+      })
+      for await (const message of stream) say(message.partition, message.offset, message.value)
     } catch (why) {
       console.error(why)
       await new Promise(resolve => setTimeout(resolve, 100))

@@ -5,14 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/IBM/sarama"
 
 	"rillway/ci/clients/go/adapter"
 )
 
-// handler commits each record behind its line. Commit waits for the answer and does not tell it, so
-// nothing is said of commits.
+// handler marks each record behind its line; sarama commits what is marked, and all of it when a session
+// ends. It does not tell when that is acknowledged, so nothing is said of commits.
 type handler struct{}
 
 func (handler) Setup(s sarama.ConsumerGroupSession) error {
@@ -20,10 +21,7 @@ func (handler) Setup(s sarama.ConsumerGroupSession) error {
 	return nil
 }
 
-func (handler) Cleanup(s sarama.ConsumerGroupSession) error {
-	s.Commit()
-	return nil
-}
+func (handler) Cleanup(sarama.ConsumerGroupSession) error { return nil }
 
 func (handler) ConsumeClaim(s sarama.ConsumerGroupSession, claim sarama.ConsumerGroupClaim) error {
 	for {
@@ -38,7 +36,6 @@ func (handler) ConsumeClaim(s sarama.ConsumerGroupSession, claim sarama.Consumer
 			}
 			adapter.Say(m.Partition, m.Offset, string(m.Value))
 			s.MarkMessage(m, "")
-			s.Commit()
 		case <-s.Context().Done():
 			return nil
 		}
@@ -47,7 +44,8 @@ func (handler) ConsumeClaim(s sarama.ConsumerGroupSession, claim sarama.Consumer
 
 func join(bootstrap string, wish adapter.Wish) {
 	config := sarama.NewConfig()
-	config.Consumer.Offsets.AutoCommit.Enable = false
+	// A commit of its own for each record would wait behind the fetch on the same connection.
+	config.Consumer.Offsets.AutoCommit.Interval = 200 * time.Millisecond
 	config.Consumer.Offsets.Initial = sarama.OffsetOldest
 	config.Consumer.Return.Errors = true
 	config.Consumer.Group.Session.Timeout = wish.Session
@@ -56,7 +54,7 @@ func join(bootstrap string, wish adapter.Wish) {
 	config.Metadata.RefreshFrequency = adapter.Metadata
 	strategies := map[string]sarama.BalanceStrategy{
 		"range": sarama.NewBalanceStrategyRange(), "roundrobin": sarama.NewBalanceStrategyRoundRobin(),
-		"sticky": sarama.NewBalanceStrategySticky(),
+		"sticky": sarama.NewBalanceStrategySticky(), "cooperative-sticky": sarama.NewBalanceStrategyCooperativeSticky(),
 	}
 	if wish.Assignor != "" {
 		config.Consumer.Group.Rebalance.GroupStrategies = []sarama.BalanceStrategy{strategies[wish.Assignor]}
