@@ -139,6 +139,17 @@ class Group:
         why = self.repeats or "not committed before something was ended by force"
         return f"{number} records so far, {self.readings.allowed} of them again: {why}"
 
+    def all_committed(self) -> None:
+        """Waits until everything that was acknowledged is committed: for clients that commit now and then."""
+        wanted: dict[int, int] = {}
+        for partition, offset in self.source.acknowledged:
+            wanted[partition] = max(offset + 1, wanted.get(partition, 0))
+        until = time.monotonic() + PATIENCE_S
+        while (seen := self.place.committed(self.group, self.topic, self.source.partitions)) != wanted:
+            if time.monotonic() > until:
+                raise Wrong(f"committed {seen}, written {wanted}")
+            time.sleep(0.2)
+
     def forced(self, act) -> str:
         """`act` ends something by force: afterwards, what was not committed may be read again."""
         self.readings.forced = True
@@ -207,6 +218,7 @@ def life(judge: Judge, place: Place, client: str, assignor: str, part: bool) -> 
     def fresh():
         group.source.end()
         group.caught_up()
+        group.all_committed()
         for name in list(group.members):
             group.leave(name)
         group.readings.none_twice()
