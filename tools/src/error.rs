@@ -19,6 +19,16 @@ pub(crate) enum Error {
     File { path: PathBuf, source: std::io::Error },
     #[error("topic {0} does not exist")]
     NoTopic(String),
+    #[error("topic {topic} has {count} partitions, and none with number {partition}")]
+    NoPartition { topic: String, partition: i32, count: usize },
+    #[error("group {0} does not exist")]
+    NoGroup(String),
+    #[error("group {group} has members, and cannot be {doing} while it has")]
+    GroupHasMembers { group: String, doing: &'static str },
+    #[error("the offset of {at} was not reset: {code}")]
+    NotReset { at: String, code: ErrorCode },
+    #[error("this broker does not tell {what}: it is not Rillway, or too old")]
+    NotRillway { what: &'static str },
     #[error("topic {topic} has {have} partitions, not {want}")]
     Partitions { topic: String, have: usize, want: usize },
     #[error("line {line} is longer than {limit} bytes")]
@@ -49,6 +59,11 @@ impl Error {
             | Self::Start(_)
             | Self::File { .. }
             | Self::NoTopic(_)
+            | Self::NoPartition { .. }
+            | Self::NoGroup(_)
+            | Self::GroupHasMembers { .. }
+            | Self::NotReset { .. }
+            | Self::NotRillway { .. }
             | Self::Partitions { .. }
             | Self::LongLine { .. }
             | Self::Undelivered { .. } => 1,
@@ -73,6 +88,22 @@ impl Error {
                 return Some(format!(
                     "Create it: rillctl topic create --topic {topic} --partitions N, or produce --partitions N."
                 ));
+            }
+            Self::NoPartition { count, .. } => {
+                return Some(format!("They are numbered 0 to {}.", count.saturating_sub(1)));
+            }
+            Self::NoGroup(_) => "See which there are: rillctl group list.",
+            Self::GroupHasMembers { group, .. } => {
+                return Some(format!(
+                    "Stop its consumers and wait until they have left: rillctl group describe {group}."
+                ));
+            }
+            Self::NotReset { .. } => {
+                "Offsets of other partitions may have been reset: look with rillctl group describe."
+            }
+            Self::NotRillway { .. } => "Look into the coordinator's log instead.",
+            Self::Client(ClientError::Unsupported { .. }) => {
+                "The broker is too old or too new for this, or serves it not at all."
             }
             Self::Partitions { .. } => "Leave --partitions out, or choose another topic.",
             Self::LongLine { .. } => "Send the file as chunks: --record-bytes N.",

@@ -8,7 +8,9 @@
 mod consume;
 mod error;
 mod figures;
+mod group;
 mod node;
+mod output;
 mod produce;
 mod reorder;
 mod sink;
@@ -19,7 +21,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Work with a Kafka-protocol broker: files into topics and out again, and the topics themselves.
+/// Work with a Kafka-protocol broker: files into topics and out again, topics, groups and settings, and the files of
+/// a data directory.
 #[derive(Debug, Parser)]
 #[command(name = "rillctl", version, about, after_help = EXIT_CODES)]
 struct Cli {
@@ -36,6 +39,8 @@ enum Command {
     Consume(consume::Args),
     #[command(subcommand)]
     Topic(topic::Command),
+    #[command(subcommand)]
+    Group(group::Command),
 }
 
 fn main() -> ExitCode {
@@ -43,6 +48,7 @@ fn main() -> ExitCode {
         Command::Produce(args) => produce::run(args),
         Command::Consume(args) => consume::run(args),
         Command::Topic(command) => topic::run(command),
+        Command::Group(command) => group::run(command),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
