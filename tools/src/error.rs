@@ -21,6 +21,12 @@ pub(crate) enum Error {
     NoTopic(String),
     #[error("topic {topic} has {count} partitions, and none with number {partition}")]
     NoPartition { topic: String, partition: i32, count: usize },
+    #[error("there is no setting {0}")]
+    NoSetting(String),
+    #[error("the cluster has no node {node}, but {have:?}")]
+    NoNode { node: i32, have: Vec<i32> },
+    #[error("settings of a broker cannot be changed while it runs")]
+    BrokerSettings,
     #[error("group {0} does not exist")]
     NoGroup(String),
     #[error("group {group} has members, and cannot be {doing} while it has")]
@@ -60,6 +66,9 @@ impl Error {
             | Self::File { .. }
             | Self::NoTopic(_)
             | Self::NoPartition { .. }
+            | Self::NoSetting(_)
+            | Self::NoNode { .. }
+            | Self::BrokerSettings
             | Self::NoGroup(_)
             | Self::GroupHasMembers { .. }
             | Self::NotReset { .. }
@@ -91,6 +100,11 @@ impl Error {
             }
             Self::NoPartition { count, .. } => {
                 return Some(format!("They are numbered 0 to {}.", count.saturating_sub(1)));
+            }
+            Self::NoSetting(_) => "See which there are: rillctl config list.",
+            Self::NoNode { .. } => "Choose one of these, or leave the id out.",
+            Self::BrokerSettings => {
+                "Change its configuration file and restart it; topics' settings change at once: config set --topic."
             }
             Self::NoGroup(_) => "See which there are: rillctl group list.",
             Self::GroupHasMembers { group, .. } => {

@@ -5,6 +5,7 @@
 //! Exit codes, so that scripts can tell what to do: 0 done, 1 failed, 2 wrong arguments (clap's), 4 no broker could
 //! be reached, 5 what was read is damaged or incomplete.
 
+mod config;
 mod consume;
 mod error;
 mod figures;
@@ -19,7 +20,7 @@ mod topic;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Work with a Kafka-protocol broker: files into topics and out again, topics, groups and settings, and the files of
 /// a data directory.
@@ -41,6 +42,12 @@ enum Command {
     Topic(topic::Command),
     #[command(subcommand)]
     Group(group::Command),
+    #[command(subcommand)]
+    Config(config::Command),
+    /// Print a script that completes rillctl's arguments, for your shell to read.
+    Completion {
+        shell: clap_complete::Shell,
+    },
 }
 
 fn main() -> ExitCode {
@@ -49,6 +56,8 @@ fn main() -> ExitCode {
         Command::Consume(args) => consume::run(args),
         Command::Topic(command) => topic::run(command),
         Command::Group(command) => group::run(command),
+        Command::Config(command) => config::run(command),
+        Command::Completion { shell } => completion(shell),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -60,4 +69,10 @@ fn main() -> ExitCode {
             ExitCode::from(error.exit_code())
         }
     }
+}
+
+fn completion(shell: clap_complete::Shell) -> error::Result<()> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "rillctl", &mut script);
+    output::print([String::from_utf8_lossy(&script).trim_end().to_string()])
 }

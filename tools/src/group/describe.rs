@@ -193,7 +193,8 @@ fn lines(name: &str, group: &Group, owners: &Owners<'_>) -> Vec<String> {
     let sum = |of: fn(&Lag) -> Option<i64>| -> Option<i64> {
         group.partitions.iter().map(of).try_fold(0_i64, |sum, lag| Some(sum.saturating_add(lag?)))
     };
-    if let Some(records) = sum(|l| l.records) {
+    let records = sum(|l| l.records).filter(|_| !group.partitions.is_empty());
+    if let Some(records) = records {
         let bytes = sum(|l| l.bytes).map_or(String::new(), |b| format!(", {}", size(b)));
         let oldest = group.partitions.iter().filter_map(|l| l.age_ms).max();
         let oldest = oldest.map_or(String::new(), |ms| format!(", up to {} behind", duration(ms)));

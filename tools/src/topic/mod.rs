@@ -29,7 +29,8 @@ pub(crate) fn run(command: Command) -> Result<()> {
     }
 }
 
-fn parse_config(text: &str) -> Result<(String, String), String> {
+/// `NAME=VALUE`.
+pub(crate) fn parse_config(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
     Ok((name.to_string(), value.to_string()))
 }
