@@ -21,6 +21,14 @@ pub(crate) enum Error {
     NoTopic(String),
     #[error("topic {topic} has {count} partitions, and none with number {partition}")]
     NoPartition { topic: String, partition: i32, count: usize },
+    #[error(transparent)]
+    Log(#[from] rillway_log::Error),
+    #[error("{} lies in no data directory: no folder above it has a file `storage`", .0.display())]
+    NoDataDirectory(PathBuf),
+    #[error("{} is none of the files that a data directory has", .0.display())]
+    UnknownFile(PathBuf),
+    #[error("{}: {found} damages", path.display())]
+    Damaged { path: PathBuf, found: usize },
     #[error("there is no setting {0}")]
     NoSetting(String),
     #[error("the cluster has no node {node}, but {have:?}")]
@@ -58,6 +66,8 @@ impl Error {
             Self::Client(error) if is_unreachable(error) => 4,
             Self::Client(ClientError::Batch { .. })
             | Self::Batch { .. }
+            | Self::Log(_)
+            | Self::Damaged { .. }
             | Self::MissingChunk { .. }
             | Self::ChunkOrder { .. }
             | Self::NoChunk { .. } => 5,
@@ -66,6 +76,8 @@ impl Error {
             | Self::File { .. }
             | Self::NoTopic(_)
             | Self::NoPartition { .. }
+            | Self::NoDataDirectory(_)
+            | Self::UnknownFile(_)
             | Self::NoSetting(_)
             | Self::NoNode { .. }
             | Self::BrokerSettings
@@ -100,6 +112,14 @@ impl Error {
             }
             Self::NoPartition { count, .. } => {
                 return Some(format!("They are numbered 0 to {}.", count.saturating_sub(1)));
+            }
+            Self::NoDataDirectory(_) => "Give the broker's --data-dir, or a file in it.",
+            Self::UnknownFile(_) => "See which there are: rillctl log dump DIR.",
+            Self::Log(_) => {
+                "The rest of the directory may be whole: rillctl log verify DIR says what is not."
+            }
+            Self::Damaged { .. } => {
+                "Copy the directory before anything else; the lines above say which offsets are affected."
             }
             Self::NoSetting(_) => "See which there are: rillctl config list.",
             Self::NoNode { .. } => "Choose one of these, or leave the id out.",

@@ -10,6 +10,7 @@ mod consume;
 mod error;
 mod figures;
 mod group;
+mod log;
 mod node;
 mod output;
 mod produce;
@@ -44,6 +45,8 @@ enum Command {
     Group(group::Command),
     #[command(subcommand)]
     Config(config::Command),
+    #[command(subcommand)]
+    Log(log::Command),
     /// Print a script that completes rillctl's arguments, for your shell to read.
     Completion {
         shell: clap_complete::Shell,
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         Command::Topic(command) => topic::run(command),
         Command::Group(command) => group::run(command),
         Command::Config(command) => config::run(command),
+        Command::Log(command) => log::run(command),
         Command::Completion { shell } => completion(shell),
     };
     match done {
