@@ -415,3 +415,50 @@ fn report(answer: &group_report::Response<'_>) -> GroupReport {
         transitions: answer.transitions.iter().map(transition).collect(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(partition: i32) -> TopicPartition {
+        TopicPartition::new("orders", partition)
+    }
+
+    fn said(code: ErrorCode, _: Option<&str>) -> Result<()> {
+        match code {
+            ErrorCode::None => Ok(()),
+            code => Err(Error::Broker { doing: "resetting".to_string(), code, message: None }),
+        }
+    }
+
+    #[test]
+    fn outcomes_come_in_the_order_of_the_question_and_what_passes_is_asked_again() {
+        let code = |at: &TopicPartition| match at.partition {
+            0 => Some(ErrorCode::None),
+            1 => Some(ErrorCode::UnknownTopicOrPartition),
+            2 => Some(ErrorCode::NotCoordinator),
+            _ => None,
+        };
+        let ask = |of: &[TopicPartition]| outcomes(of.iter(), ApiKey::OffsetCommit, code, said);
+        let told = vec![(at(1), ErrorCode::UnknownTopicOrPartition), (at(0), ErrorCode::None)];
+        assert_eq!(ask(&[at(1), at(0)]), Ok(CallAnswer::Outcomes(told)));
+        let passes = ask(&[at(0), at(2)]).expect_err("another node coordinates");
+        assert!(passes.code().is_some_and(ErrorCode::is_retriable));
+        assert!(matches!(ask(&[at(3)]), Err(Error::Incomplete { .. })));
+    }
+
+    #[test]
+    fn partitions_without_an_offset_are_left_out() {
+        let part = |partition_index, committed_offset| offset_fetch::PartitionResponse {
+            partition_index,
+            committed_offset,
+            ..Default::default()
+        };
+        let topic = offset_fetch::TopicResponse {
+            name: "orders",
+            partitions: vec![part(2, 5), part(1, -1), part(0, 0)].into(),
+        };
+        let answer = offset_fetch::Response { topics: vec![topic].into(), ..Default::default() };
+        assert_eq!(offsets(&answer, said), Ok(vec![(at(0), 0), (at(2), 5)]));
+    }
+}
