@@ -5,19 +5,21 @@
 //! - [`Pipe`]: one connection with many prepared requests in flight, for whoever measures a broker.
 //! - [`Config`], [`ProducerConfig`], [`FetcherConfig`]: every bound there is.
 //!
-//! Absent on purpose: consumer groups, transactions, TLS and SASL, `acks=0`, and record-level futures (deliveries come
+//! Absent on purpose: membership of consumer groups (they can be looked at, reset and deleted), transactions, TLS and SASL, `acks=0`, and record-level futures (deliveries come
 //! per batch, in the order of the records).
 
 mod config;
 pub mod core;
 mod error;
+mod groups;
 mod pipe;
 mod transport;
 
 pub use config::{Acks, Address, AddressError, Config, FetcherConfig, ProducerConfig};
 pub use core::{
-    Call, CallAnswer, ConfigInfo, CreatedTopic, Delivery, Fetched, FetchedData, NewTopic,
-    PartitionInfo, TopicInfo, TopicPartition,
+    Call, CallAnswer, ConfigInfo, CreatedTopic, Delivery, Fetched, FetchedData, GroupCall,
+    GroupInfo, GroupListing, GroupMember, GroupReport, GroupTransition, NewTopic, NodeInfo,
+    PartitionInfo, PartitionLag, PartitionOutcomes, TopicInfo, TopicPartition,
 };
 pub use error::{Error, Result};
 pub use pipe::{Answered, Pipe, Prepared};

@@ -19,6 +19,30 @@ pub(crate) enum Error {
     File { path: PathBuf, source: std::io::Error },
     #[error("topic {0} does not exist")]
     NoTopic(String),
+    #[error("topic {topic} has {count} partitions, and none with number {partition}")]
+    NoPartition { topic: String, partition: i32, count: usize },
+    #[error(transparent)]
+    Log(#[from] rillway_log::Error),
+    #[error("{} lies in no data directory: no folder above it has a file `storage`", .0.display())]
+    NoDataDirectory(PathBuf),
+    #[error("{} is none of the files that a data directory has", .0.display())]
+    UnknownFile(PathBuf),
+    #[error("{}: {found} damages", path.display())]
+    Damaged { path: PathBuf, found: usize },
+    #[error("there is no setting {0}")]
+    NoSetting(String),
+    #[error("the cluster has no node {node}, but {have:?}")]
+    NoNode { node: i32, have: Vec<i32> },
+    #[error("settings of a broker cannot be changed while it runs")]
+    BrokerSettings,
+    #[error("group {0} does not exist")]
+    NoGroup(String),
+    #[error("group {group} has members, and cannot be {doing} while it has")]
+    GroupHasMembers { group: String, doing: &'static str },
+    #[error("the offset of {at} was not reset: {code}")]
+    NotReset { at: String, code: ErrorCode },
+    #[error("this broker does not tell {what}: it is not Rillway, or too old")]
+    NotRillway { what: &'static str },
     #[error("topic {topic} has {have} partitions, not {want}")]
     Partitions { topic: String, have: usize, want: usize },
     #[error("line {line} is longer than {limit} bytes")]
@@ -42,6 +66,8 @@ impl Error {
             Self::Client(error) if is_unreachable(error) => 4,
             Self::Client(ClientError::Batch { .. })
             | Self::Batch { .. }
+            | Self::Log(_)
+            | Self::Damaged { .. }
             | Self::MissingChunk { .. }
             | Self::ChunkOrder { .. }
             | Self::NoChunk { .. } => 5,
@@ -49,6 +75,16 @@ impl Error {
             | Self::Start(_)
             | Self::File { .. }
             | Self::NoTopic(_)
+            | Self::NoPartition { .. }
+            | Self::NoDataDirectory(_)
+            | Self::UnknownFile(_)
+            | Self::NoSetting(_)
+            | Self::NoNode { .. }
+            | Self::BrokerSettings
+            | Self::NoGroup(_)
+            | Self::GroupHasMembers { .. }
+            | Self::NotReset { .. }
+            | Self::NotRillway { .. }
             | Self::Partitions { .. }
             | Self::LongLine { .. }
             | Self::Undelivered { .. } => 1,
@@ -73,6 +109,35 @@ impl Error {
                 return Some(format!(
                     "Create it: rillctl topic create --topic {topic} --partitions N, or produce --partitions N."
                 ));
+            }
+            Self::NoPartition { count, .. } => {
+                return Some(format!("They are numbered 0 to {}.", count.saturating_sub(1)));
+            }
+            Self::NoDataDirectory(_) => "Give the broker's --data-dir, or a file in it.",
+            Self::UnknownFile(_) => "See which there are: rillctl log dump DIR.",
+            Self::Log(_) => {
+                "The rest of the directory may be whole: rillctl log verify DIR says what is not."
+            }
+            Self::Damaged { .. } => {
+                "Copy the directory before anything else; the lines above say which offsets are affected."
+            }
+            Self::NoSetting(_) => "See which there are: rillctl config list.",
+            Self::NoNode { .. } => "Choose one of these, or leave the id out.",
+            Self::BrokerSettings => {
+                "Change its configuration file and restart it; topics' settings change at once: config set --topic."
+            }
+            Self::NoGroup(_) => "See which there are: rillctl group list.",
+            Self::GroupHasMembers { group, .. } => {
+                return Some(format!(
+                    "Stop its consumers and wait until they have left: rillctl group describe {group}."
+                ));
+            }
+            Self::NotReset { .. } => {
+                "Offsets of other partitions may have been reset: look with rillctl group describe."
+            }
+            Self::NotRillway { .. } => "Look into the coordinator's log instead.",
+            Self::Client(ClientError::Unsupported { .. }) => {
+                "The broker is too old or too new for this, or serves it not at all."
             }
             Self::Partitions { .. } => "Leave --partitions out, or choose another topic.",
             Self::LongLine { .. } => "Send the file as chunks: --record-bytes N.",

@@ -7,6 +7,7 @@
 //! adopts which ring is not known here.
 
 pub mod examples;
+pub mod inspect;
 
 mod limits;
 mod mutant;

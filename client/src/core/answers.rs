@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use rillway_wire::api::{
     create_partitions, create_topics, delete_topics, describe_configs, fetch,
-    incremental_alter_configs, init_producer_id, list_offsets, metadata, produce,
+    incremental_alter_configs, init_producer_id, list_groups, list_offsets, metadata, produce,
 };
 use rillway_wire::{ApiKey, ErrorCode, Message};
 
@@ -19,7 +19,7 @@ use super::producer::Sent;
 use super::{Core, Purpose, TopicPartition};
 use crate::error::{Error, Result};
 
-type Answered = Answer<Purpose>;
+pub(super) type Answered = Answer<Purpose>;
 
 impl Core {
     /// Takes what a connection said. An error ends the connection.
@@ -50,7 +50,11 @@ impl Core {
         handled.inspect_err(|error| self.lost(answer.purpose, error, now))
     }
 
-    fn decode<'a, R: Message<'a>>(&mut self, link: LinkId, answer: &'a Answered) -> Result<R> {
+    pub(super) fn decode<'a, R: Message<'a>>(
+        &mut self,
+        link: LinkId,
+        answer: &'a Answered,
+    ) -> Result<R> {
         answer.decode().map_err(|source| match self.peers.link(link) {
             Some(open) => open.decode_error(R::API.name(), source),
             None => Error::Closed,
@@ -169,6 +173,15 @@ impl Core {
             return Ok(());
         };
         match pending.call {
+            Call::Group { .. } => self.group_answered(link, answer, id, now)?,
+            Call::ListGroups(node) => {
+                let answer: list_groups::Response<'_> = self.decode(link, answer)?;
+                self.calls.listed(id, &answer, node, retry_at);
+            }
+            Call::Nodes => {
+                let answer: metadata::Response<'_> = self.decode(link, answer)?;
+                self.calls.nodes(id, &answer);
+            }
             Call::Topics(_) => {
                 let answer: metadata::Response<'_> = self.decode(link, answer)?;
                 self.calls.topics(id, &answer);
@@ -183,7 +196,7 @@ impl Core {
                 self.calls.deleted(id, &answer, retry_at);
                 self.metadata.refresh();
             }
-            Call::DescribeTopic(_) => {
+            Call::DescribeTopic(_) | Call::DescribeBroker(_) => {
                 let answer: describe_configs::Response<'_> = self.decode(link, answer)?;
                 self.calls.described(id, &answer, retry_at);
             }

@@ -1,17 +1,20 @@
-//! Questions with one answer: topics, and where a log starts and ends. Retried until they are answered or too old.
+//! Questions with one answer: topics, settings, groups, and where a log starts and ends. Retried until they are answered or too old.
 //!
-//! ListOffsets goes to the leader of each partition, what changes a topic to the controller, the rest to anybody.
+//! ListOffsets goes to the leader of each partition, what changes a topic to the controller, what concerns a group to
+//! its coordinator (`groups`), the rest to anybody.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use rillway_wire::api::{
     create_partitions, create_topics, delete_topics, describe_configs, incremental_alter_configs,
-    list_offsets, metadata,
+    list_groups, list_offsets, metadata,
 };
-use rillway_wire::{ApiKey, Array, ErrorCode, Uuid};
+use rillway_wire::{ApiKey, ErrorCode};
 
 use super::TopicPartition;
+use super::groups::{GroupCall, GroupInfo, GroupListing, GroupReport, PartitionOutcomes, listings};
+use super::info::{ConfigInfo, CreatedTopic, NewTopic, NodeInfo, TopicInfo, topic_info};
 use crate::error::{Error, Result};
 
 /// A question.
@@ -19,10 +22,21 @@ use crate::error::{Error, Result};
 pub enum Call {
     /// All topics, or those named. A topic that does not exist is an entry with an error.
     Topics(Option<Vec<String>>),
+    /// The nodes of the cluster.
+    Nodes,
     CreateTopic(NewTopic),
     DeleteTopic(String),
     /// The settings of a topic.
     DescribeTopic(String),
+    /// The settings of a node.
+    DescribeBroker(i32),
+    /// The groups that a node coordinates.
+    ListGroups(i32),
+    /// Something of a group, asked of its coordinator.
+    Group {
+        group: String,
+        ask: GroupCall,
+    },
     /// Sets settings of a topic, or with `None` goes back to the default.
     AlterTopic {
         topic: String,
@@ -41,21 +55,16 @@ pub enum Call {
     },
 }
 
-/// A topic to create.
-#[derive(Clone, Debug, Default)]
-pub struct NewTopic {
-    pub name: String,
-    /// -1: the broker's default.
-    pub partitions: i32,
-    /// -1: the broker's default.
-    pub replication_factor: i16,
-    pub configs: Vec<(String, String)>,
-}
-
 /// The answer to the [`Call`] of the same name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallAnswer {
     Topics(Vec<TopicInfo>),
+    Nodes(Vec<NodeInfo>),
+    Groups(Vec<GroupListing>),
+    Group(GroupInfo),
+    GroupReport(GroupReport),
+    /// Of the partitions of a group's call.
+    Outcomes(PartitionOutcomes),
     Created(CreatedTopic),
     Deleted,
     Configs(Vec<ConfigInfo>),
@@ -63,46 +72,6 @@ pub enum CallAnswer {
     Grown,
     /// In the order of the question. -1: no record is that young.
     Offsets(Vec<(TopicPartition, i64)>),
-}
-
-/// A topic that was created. -1: the broker did not say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CreatedTopic {
-    pub partitions: i32,
-    pub replication_factor: i16,
-}
-
-/// A setting of a topic.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConfigInfo {
-    pub name: String,
-    /// `None`: it is secret.
-    pub value: Option<String>,
-    /// One of the `SOURCE_` constants of [`describe_configs`].
-    pub source: i8,
-}
-
-/// What the cluster says of a topic.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TopicInfo {
-    pub name: String,
-    pub id: Uuid,
-    pub error: ErrorCode,
-    pub internal: bool,
-    /// By number.
-    pub partitions: Vec<PartitionInfo>,
-}
-
-/// What the cluster says of a partition.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PartitionInfo {
-    pub index: i32,
-    pub error: ErrorCode,
-    /// -1: none.
-    pub leader: i32,
-    pub leader_epoch: i32,
-    pub replicas: Vec<i32>,
-    pub isr: Vec<i32>,
 }
 
 /// Names a call until its answer was taken.
@@ -118,6 +87,8 @@ pub(super) struct Pending {
     asked: usize,
     /// For ListOffsets: what is known, and what is being asked.
     offsets: BTreeMap<TopicPartition, Offset>,
+    /// For [`Call::Group`]: the node to ask, once it is known.
+    pub(super) coordinator: Option<i32>,
     last: Option<Error>,
 }
 
@@ -145,14 +116,25 @@ impl Calls {
                 partitions.iter().map(|at| (at.clone(), Offset::Unknown)).collect()
             }
             Call::Topics(_)
+            | Call::Nodes
             | Call::CreateTopic(_)
             | Call::DeleteTopic(_)
             | Call::DescribeTopic(_)
+            | Call::DescribeBroker(_)
             | Call::AlterTopic { .. }
-            | Call::GrowTopic { .. } => BTreeMap::new(),
+            | Call::GrowTopic { .. }
+            | Call::ListGroups(_)
+            | Call::Group { .. } => BTreeMap::new(),
         };
-        let pending =
-            Pending { call, deadline, not_before: Duration::ZERO, asked: 0, offsets, last: None };
+        let pending = Pending {
+            call,
+            deadline,
+            not_before: Duration::ZERO,
+            asked: 0,
+            offsets,
+            coordinator: None,
+            last: None,
+        };
         self.pending.insert(id, pending);
         self.finish_offsets(id);
         id
@@ -209,6 +191,8 @@ impl Calls {
         pending.asked = pending.asked.saturating_sub(1);
         pending.not_before = at;
         pending.last = Some(error);
+        // Whoever did not answer may be the coordinator no more.
+        pending.coordinator = None;
         for at in partitions {
             if let Some(offset @ Offset::Asked) = pending.offsets.get_mut(at) {
                 *offset = Offset::Unknown;
@@ -247,6 +231,52 @@ impl Calls {
         self.finish(id, Ok(CallAnswer::Topics(topics)));
     }
 
+    /// The answer to a Metadata request of [`Call::Nodes`].
+    pub(super) fn nodes(&mut self, id: CallId, answer: &metadata::Response<'_>) {
+        let node = |b: metadata::Broker<'_>| NodeInfo {
+            id: b.node_id,
+            host: b.host.to_string(),
+            port: b.port,
+        };
+        let mut nodes: Vec<NodeInfo> = answer.brokers.iter().map(node).collect();
+        nodes.sort();
+        self.finish(id, Ok(CallAnswer::Nodes(nodes)));
+    }
+
+    /// The answer to FindCoordinator: the question itself can go out.
+    pub(super) fn coordinator(&mut self, id: CallId, node: i32) {
+        if let Some(pending) = self.pending.get_mut(&id) {
+            pending.asked = pending.asked.saturating_sub(1);
+            pending.coordinator = Some(node);
+        }
+    }
+
+    /// The answer to ListGroups of a node.
+    pub(super) fn listed(
+        &mut self,
+        id: CallId,
+        answer: &list_groups::Response<'_>,
+        node: i32,
+        retry_at: Duration,
+    ) {
+        let Some(pending) = self.pending.get(&id) else {
+            return;
+        };
+        let doing = pending.call.doing();
+        match answer.error_code {
+            ErrorCode::None => self.finish(id, Ok(CallAnswer::Groups(listings(answer, node)))),
+            code => self.group_failed(id, Error::Broker { doing, code, message: None }, retry_at),
+        }
+    }
+
+    /// A coordinator said no, for now or for good.
+    pub(super) fn group_failed(&mut self, id: CallId, error: Error, retry_at: Duration) {
+        match error.code() {
+            Some(code) if code.is_retriable() => self.retry(id, &[], error, retry_at),
+            _ => self.finish(id, Err(error)),
+        }
+    }
+
     /// The answer to CreateTopics.
     pub(super) fn created(
         &mut self,
@@ -275,6 +305,7 @@ impl Calls {
             name: c.name.to_string(),
             value: c.value.map(str::to_string),
             source: c.config_source,
+            read_only: c.read_only,
         };
         let configs = first.iter().flat_map(|r| r.configs.iter().map(config)).collect();
         let configs = CallAnswer::Configs(configs);
@@ -408,11 +439,15 @@ impl Pending {
     fn has_question(&self) -> bool {
         match &self.call {
             Call::Topics(_)
+            | Call::Nodes
             | Call::CreateTopic(_)
             | Call::DeleteTopic(_)
             | Call::DescribeTopic(_)
+            | Call::DescribeBroker(_)
             | Call::AlterTopic { .. }
-            | Call::GrowTopic { .. } => self.asked == 0,
+            | Call::GrowTopic { .. }
+            | Call::ListGroups(_)
+            | Call::Group { .. } => self.asked == 0,
             Call::ListOffsets { .. } => self.unknown().next().is_some(),
         }
     }
@@ -437,7 +472,11 @@ impl Call {
             Self::Topics(Some(names)) => format!("looking up topic {}", names.join(", ")),
             Self::CreateTopic(topic) => format!("creating topic {}", topic.name),
             Self::DeleteTopic(name) => format!("deleting topic {name}"),
+            Self::Nodes => "asking for the nodes of the cluster".to_string(),
             Self::DescribeTopic(name) => format!("asking for the settings of topic {name}"),
+            Self::DescribeBroker(node) => format!("asking for the settings of node {node}"),
+            Self::ListGroups(node) => format!("asking node {node} for its groups"),
+            Self::Group { group, ask } => ask.doing(group),
             Self::AlterTopic { topic, .. } => format!("altering topic {topic}"),
             Self::GrowTopic { topic, count } => {
                 format!("adding partitions to topic {topic}, up to {count}")
@@ -447,47 +486,6 @@ impl Call {
                 None => "asking for offsets".to_string(),
             },
         }
-    }
-}
-
-impl NewTopic {
-    /// As a line of CreateTopics.
-    pub(super) fn to_wire(&self) -> create_topics::Topic<'_> {
-        let configs: Array<'_, _> = self
-            .configs
-            .iter()
-            .map(|(name, value)| create_topics::Config { name, value: Some(value) })
-            .collect();
-        create_topics::Topic {
-            name: &self.name,
-            num_partitions: self.partitions,
-            replication_factor: self.replication_factor,
-            configs,
-            ..Default::default()
-        }
-    }
-}
-
-fn topic_info(topic: metadata::Topic<'_>) -> TopicInfo {
-    let mut partitions: Vec<PartitionInfo> = topic
-        .partitions
-        .iter()
-        .map(|p| PartitionInfo {
-            index: p.partition_index,
-            error: p.error_code,
-            leader: p.leader_id,
-            leader_epoch: p.leader_epoch,
-            replicas: p.replica_nodes.iter().collect(),
-            isr: p.isr_nodes.iter().collect(),
-        })
-        .collect();
-    partitions.sort_by_key(|p| p.index);
-    TopicInfo {
-        name: topic.name.unwrap_or_default().to_string(),
-        id: topic.topic_id,
-        error: topic.error_code,
-        internal: topic.is_internal,
-        partitions,
     }
 }
 
@@ -522,6 +520,7 @@ mod tests {
             name: "retention.ms".to_string(),
             value: Some("5".to_string()),
             source: describe_configs::SOURCE_TOPIC,
+            read_only: false,
         };
         assert_eq!(calls.take_done(id), Some(Ok(CallAnswer::Configs(vec![want]))));
         assert_eq!(calls.take_done(id), None);

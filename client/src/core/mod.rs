@@ -8,7 +8,7 @@
 //! - `metadata`: who leads which partition.
 //! - `producer` over `queue`: batches of a partition, idempotence, order.
 //! - `fetcher`: partitions read from explicit offsets.
-//! - `calls`: topics, and the ends of logs.
+//! - `calls`: topics, settings, and the ends of logs; `groups`: consumer groups, for who looks after them.
 //!
 //! What waits for an answer is bounded: requests per connection, bytes to deliver, bytes to be taken. Calls are bounded
 //! by those who call.
@@ -17,6 +17,8 @@ mod answers;
 mod calls;
 mod fetcher;
 mod frames;
+mod groups;
+mod info;
 pub(crate) mod link;
 mod metadata;
 mod peers;
@@ -35,11 +37,14 @@ use bytes::Bytes;
 use crate::config::{Address, Config, FetcherConfig, ProducerConfig};
 use crate::error::{Error, Result};
 use calls::Calls;
-pub use calls::{
-    Call, CallAnswer, CallId, ConfigInfo, CreatedTopic, NewTopic, PartitionInfo, TopicInfo,
-};
+pub use calls::{Call, CallAnswer, CallId};
 use fetcher::Fetcher;
 pub use fetcher::{Fetched, FetchedData};
+pub use groups::{
+    GroupCall, GroupInfo, GroupListing, GroupMember, GroupReport, GroupTransition, PartitionLag,
+    PartitionOutcomes,
+};
+pub use info::{ConfigInfo, CreatedTopic, NewTopic, NodeInfo, PartitionInfo, TopicInfo};
 use link::Link;
 use metadata::Metadata;
 pub use peers::LinkId;

@@ -209,6 +209,31 @@ impl Core {
     ) {
         let purpose = Purpose::Call(id, Vec::new());
         let asked = match call {
+            Call::Group { group, ask } => self.ask_group(id, group, ask, now),
+            Call::ListGroups(node) => self.ask_groups(purpose, *node, now),
+            Call::Nodes => {
+                let request = metadata::Request {
+                    topics: Some(Vec::new().into()),
+                    allow_auto_topic_creation: false,
+                    ..Default::default()
+                };
+                let link = self.peers.any(&self.metadata, &mut self.effects, now);
+                link.and_then(|link| self.ask(link, &request, purpose, now))
+            }
+            Call::DescribeBroker(node) => {
+                let name = node.to_string();
+                let resource = describe_configs::Resource {
+                    resource_type: describe_configs::BROKER,
+                    resource_name: &name,
+                    configuration_keys: None,
+                };
+                let request = describe_configs::Request {
+                    resources: vec![resource].into(),
+                    ..Default::default()
+                };
+                let link = self.node(*node, now);
+                link.and_then(|link| self.ask(link, &request, purpose, now))
+            }
             Call::ListOffsets { timestamp, .. } => {
                 return self.ask_offsets(id, *timestamp, unknown, now);
             }
@@ -349,7 +374,7 @@ impl Core {
     }
 
     /// Sends a request, unless the connection has enough of them already.
-    fn ask<'a, R: RequestMessage<'a>>(
+    pub(super) fn ask<'a, R: RequestMessage<'a>>(
         &mut self,
         link: LinkId,
         request: &R,
@@ -425,7 +450,7 @@ impl Core {
 }
 
 /// Groups lines that stand in the order of their partitions by topic.
-fn by_topic<'a, T: 'a>(
+pub(super) fn by_topic<'a, T: 'a>(
     lines: impl Iterator<Item = (&'a TopicPartition, T)>,
 ) -> impl Iterator<Item = (&'a str, Vec<(&'a TopicPartition, T)>)> {
     let mut topics: Vec<(&str, Vec<(&TopicPartition, T)>)> = Vec::new();

@@ -31,6 +31,17 @@ pub(super) fn spoken(api: ApiKey) -> Option<(i16, i16)> {
         ApiKey::CreatePartitions => Some((0, 3)),
         ApiKey::DescribeConfigs => Some((1, 4)),
         ApiKey::IncrementalAlterConfigs => Some((0, 1)),
+        // From 4 on an answer has many coordinators, from 8 on one has many groups: of no use to who asks for one.
+        ApiKey::FindCoordinator => Some((0, 3)),
+        // Version 2 is the first that can ask for all topics.
+        ApiKey::OffsetFetch => Some((2, 7)),
+        // From 10 on topics have ids instead of names.
+        ApiKey::OffsetCommit => Some((2, 9)),
+        ApiKey::OffsetDelete => Some((0, 0)),
+        ApiKey::ListGroups => Some((0, 5)),
+        ApiKey::DescribeGroups => Some((0, 6)),
+        ApiKey::DeleteGroups => Some((0, 2)),
+        ApiKey::GroupReport => Some((0, 0)),
         _ => None,
     }
 }

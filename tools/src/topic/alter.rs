@@ -51,5 +51,5 @@ async fn alter(rt: Runtime, args: Args) -> Result<()> {
         let before = topic.partitions.len();
         done.push(format!("topic {} has {count} partitions, {before} before", args.topic));
     }
-    super::print(done.into_iter())
+    super::print(done)
 }

@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rillway_client::{Client, ConfigInfo, PartitionInfo, TopicPartition};
+use rillway_client::{Client, ConfigInfo, PartitionInfo, TopicInfo, TopicPartition};
 use rillway_io::Runtime;
-use rillway_wire::api::describe_configs::{
-    SOURCE_DEFAULT, SOURCE_DYNAMIC_BROKER, SOURCE_DYNAMIC_DEFAULT_BROKER, SOURCE_STATIC_BROKER,
-    SOURCE_TOPIC,
-};
+use rillway_wire::api::describe_configs::SOURCE_TOPIC;
 use rillway_wire::api::list_offsets::{EARLIEST, LATEST};
+use serde_json::{Value, json};
 
+use crate::config;
 use crate::error::{Error, Result};
 use crate::node::{self, Connection, find_topic};
+use crate::output::{Output, Table, print, print_json};
 
 /// Describe a topic: leaders, replicas and offsets of its partitions, and its settings.
 #[derive(clap::Args, Clone, Debug)]
@@ -21,6 +21,8 @@ pub(crate) struct Args {
     connection: Connection,
     #[arg(long)]
     topic: String,
+    #[command(flatten)]
+    output: Output,
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
@@ -43,24 +45,65 @@ async fn describe(rt: Runtime, args: Args) -> Result<()> {
     let starts = by_partition(client.list_offsets(led.clone(), EARLIEST).await?);
     let ends = by_partition(client.list_offsets(led, LATEST).await?);
 
-    let head = [
-        format!("topic {} id {} partitions {}", topic.name, topic.id, topic.partitions.len()),
-        "partition leader epoch start end replicas isr".to_string(),
-    ];
+    let settings = settings(&client, &args.topic).await?;
+    if args.output.json {
+        return print_json(&as_json(&topic, &starts, &ends, &settings));
+    }
     let offset = |of: &BTreeMap<i32, i64>, p: &PartitionInfo| {
-        of.get(&p.index).map_or("-".to_string(), i64::to_string)
+        of.get(&p.index).map_or(String::new(), i64::to_string)
     };
-    let line = |p: &PartitionInfo| {
-        let (start, end) = (offset(&starts, p), offset(&ends, p));
-        let (replicas, isr) = (nodes(&p.replicas), nodes(&p.isr));
-        format!("{} {} {} {start} {end} {replicas} {isr}", p.index, p.leader, p.leader_epoch)
+    let mut table =
+        Table::new(&[">PARTITION", ">LEADER", ">EPOCH", ">START", ">END", "REPLICAS", "ISR"]);
+    for p in &topic.partitions {
+        table.row([
+            p.index.to_string(),
+            p.leader.to_string(),
+            p.leader_epoch.to_string(),
+            offset(&starts, p),
+            offset(&ends, p),
+            nodes(&p.replicas),
+            nodes(&p.isr),
+        ]);
+    }
+    let head =
+        format!("topic {} id {} partitions {}", topic.name, topic.id, topic.partitions.len());
+    let mut lines = vec![head, String::new()];
+    lines.extend(table.lines());
+    if !settings.is_empty() {
+        lines.push(String::new());
+        lines.extend(config::table(settings).lines());
+    }
+    print(lines)
+}
+
+fn as_json(
+    topic: &TopicInfo,
+    starts: &BTreeMap<i32, i64>,
+    ends: &BTreeMap<i32, i64>,
+    settings: &[ConfigInfo],
+) -> Value {
+    let partition = |p: &PartitionInfo| {
+        json!({
+            "partition": p.index,
+            "leader": p.leader,
+            "leader_epoch": p.leader_epoch,
+            "start_offset": starts.get(&p.index),
+            "end_offset": ends.get(&p.index),
+            "replicas": p.replicas,
+            "isr": p.isr,
+        })
     };
-    let partitions = topic.partitions.iter().map(line);
-    super::print(head.into_iter().chain(partitions).chain(settings(&client, &args.topic).await?))
+    json!({
+        "topic": topic.name,
+        "id": topic.id.to_string(),
+        "internal": topic.internal,
+        "partitions": topic.partitions.iter().map(partition).collect::<Value>(),
+        "settings": settings.iter().map(config::as_json).collect::<Value>(),
+    })
 }
 
 /// The settings, those first that were given to the topic.
-async fn settings(client: &Client, topic: &str) -> Result<Vec<String>> {
+async fn settings(client: &Client, topic: &str) -> Result<Vec<ConfigInfo>> {
     let mut configs = match client.describe_topic(topic.to_string()).await {
         Ok(configs) => configs,
         // Older brokers describe no settings; the rest is worth showing all the same.
@@ -68,26 +111,13 @@ async fn settings(client: &Client, topic: &str) -> Result<Vec<String>> {
         Err(error) => return Err(error.into()),
     };
     configs.sort_by_key(|c| (c.source != SOURCE_TOPIC, c.name.clone()));
-    let line = |c: ConfigInfo| {
-        let source = match c.source {
-            SOURCE_TOPIC => "topic",
-            SOURCE_DEFAULT => "default",
-            SOURCE_STATIC_BROKER | SOURCE_DYNAMIC_BROKER | SOURCE_DYNAMIC_DEFAULT_BROKER => {
-                "broker"
-            }
-            _ => "-",
-        };
-        format!("{} {} {source}", c.name, c.value.as_deref().unwrap_or("-"))
-    };
-    Ok(std::iter::once("setting value from".to_string())
-        .chain(configs.into_iter().map(line))
-        .collect())
+    Ok(configs)
 }
 
-/// Node ids, separated by commas; `-` for none.
+/// Node ids, separated by commas.
 fn nodes(ids: &[i32]) -> String {
     if ids.is_empty() {
-        return "-".to_string();
+        return String::new();
     }
     let ids: Vec<String> = ids.iter().map(i32::to_string).collect();
     ids.join(",")

@@ -6,9 +6,8 @@ mod delete;
 mod describe;
 mod list;
 
-use std::io::Write;
-
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::output::print;
 
 /// Create, alter, delete, list and describe topics.
 #[derive(clap::Subcommand, Clone, Debug)]
@@ -30,7 +29,8 @@ pub(crate) fn run(command: Command) -> Result<()> {
     }
 }
 
-fn parse_config(text: &str) -> Result<(String, String), String> {
+/// `NAME=VALUE`.
+pub(crate) fn parse_config(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
     Ok((name.to_string(), value.to_string()))
 }
@@ -38,20 +38,4 @@ fn parse_config(text: &str) -> Result<(String, String), String> {
 /// Settings behind a sentence.
 fn list_configs(configs: &[(String, String)]) -> String {
     configs.iter().map(|(name, value)| format!(", {name}={value}")).collect()
-}
-
-/// Prints lines to standard output; a reader that has seen enough is no failure.
-fn print(lines: impl Iterator<Item = String>) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    for line in lines {
-        match writeln!(out, "{line}") {
-            Ok(()) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => return Ok(()),
-            Err(source) => {
-                let path = "standard output".into();
-                return Err(Error::File { path, source });
-            }
-        }
-    }
-    Ok(())
 }

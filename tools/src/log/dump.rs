@@ -1,0 +1,388 @@
+//! `rillctl log dump`: what a file of a data directory holds, or which files a folder has.
+
+use std::path::{Path, PathBuf};
+
+use rillway_log::inspect::{self, Checkpoint};
+use rillway_log::{Entry, SegmentStatus};
+use rillway_wire::batch::{BatchError, BatchView, RecordView, decompress, records};
+use serde_json::{Value, json};
+
+use super::batches::{is_zero, walk};
+use super::names::{Kind, kind};
+use super::ring;
+use super::root::{self, Root};
+use super::{entries, read};
+use crate::error::{Error, Result};
+use crate::output::{Output, Table, print, print_json, size, time};
+
+/// Most bytes of one batch when decompressed.
+const MAX_BATCH: usize = 256 << 20;
+
+/// Print what a file of a data directory holds; of a folder, which files there are.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Args {
+    /// A file or folder of a data directory.
+    #[arg(value_name = "FILE|DIR")]
+    path: PathBuf,
+    /// With the records of a segment's batches.
+    #[arg(long)]
+    records: bool,
+    #[command(flatten)]
+    output: Output,
+}
+
+pub(super) fn run(args: &Args) -> Result<()> {
+    let path = &args.path;
+    if path.is_dir() {
+        return folder(path, args.output);
+    }
+    match kind(path) {
+        Kind::Storage | Kind::CurrentRings | Kind::PartitionMetadata | Kind::Snapshot => {
+            let bytes = read(path)?;
+            print([String::from_utf8_lossy(&bytes).trim_end().to_string()])
+        }
+        Kind::Lock => print(["empty: the broker that runs has it locked".to_string()]),
+        Kind::Reserve => print([format!("room for a full disk, {} bytes", read(path)?.len())]),
+        Kind::Log(_) => segment(path, args),
+        Kind::Meta(_) => meta(path, args.output),
+        Kind::Ring(id) => frames(path, id, args.output),
+        Kind::Checkpoint(id) => checkpoint(path, id, args.output),
+        Kind::Temporary | Kind::Unknown => Err(Error::UnknownFile(path.clone())),
+    }
+}
+
+fn folder(dir: &Path, output: Output) -> Result<()> {
+    let mut files = Vec::new();
+    let mut folders = vec![dir.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for path in entries(&folder)? {
+            // A file may go while others are looked at.
+            let Ok(about) = path.symlink_metadata() else { continue };
+            match about.is_dir() {
+                true => folders.push(path),
+                false => files.push((path, about.len())),
+            }
+        }
+    }
+    files.sort();
+    if output.json {
+        let file = |(path, bytes): &(PathBuf, u64)| json!({"file": path, "bytes": bytes, "kind": kind(path).words()});
+        return print_json(&files.iter().map(file).collect());
+    }
+    let mut table = Table::new(&["FILE", ">SIZE", "KIND"]);
+    for (path, bytes) in files {
+        let shown = path.strip_prefix(dir).unwrap_or(&path).display().to_string();
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+        table.row([shown, size(bytes), kind(&path).words().to_string()]);
+    }
+    print(table.lines())
+}
+
+fn segment(path: &Path, args: &Args) -> Result<()> {
+    let bytes = read(path)?;
+    let mut table = Table::new(&[
+        ">POSITION",
+        ">BYTES",
+        ">BASE",
+        ">LAST",
+        ">RECORDS",
+        "CODEC",
+        "TIMES",
+        ">PRODUCER",
+        ">EPOCH",
+        ">SEQUENCE",
+        ">LEADER EPOCH",
+        "CRC",
+    ]);
+    let (mut all, mut lines, mut end) = (Vec::new(), Vec::new(), None);
+    for (at, batch) in walk(&bytes) {
+        let batch = match batch {
+            Ok(batch) => batch,
+            Err(error) => {
+                let rest =
+                    usize::try_from(at).ok().and_then(|at| bytes.get(at..)).unwrap_or_default();
+                end = Some(match is_zero(rest) {
+                    true => format!("from byte {at} on: zeros, room taken ahead"),
+                    false => format!("from byte {at} on: no whole batch ({error})"),
+                });
+                break;
+            }
+        };
+        let codec =
+            batch.codec().map_or("unknown".to_string(), |c| format!("{c:?}").to_lowercase());
+        let crc = if batch.check_crc() { "ok" } else { "WRONG" };
+        if args.output.json {
+            all.push(json!({
+                "position": at,
+                "bytes": batch.total_len(),
+                "base_offset": batch.base_offset(),
+                "last_offset": batch.last_offset(),
+                "records": batch.record_count(),
+                "codec": codec,
+                "base_timestamp_ms": batch.base_timestamp(),
+                "max_timestamp_ms": batch.max_timestamp(),
+                "producer_id": batch.producer_id(),
+                "producer_epoch": batch.producer_epoch(),
+                "base_sequence": batch.base_sequence(),
+                "leader_epoch": batch.leader_epoch(),
+                "crc": format!("{:08x}", batch.crc()),
+                "crc_fits": batch.check_crc(),
+                "content": args.records.then(|| contents(&batch)),
+            }));
+            continue;
+        }
+        table.row([
+            at.to_string(),
+            batch.total_len().to_string(),
+            batch.base_offset().to_string(),
+            batch.last_offset().to_string(),
+            batch.record_count().to_string(),
+            codec,
+            format!("{} {}", time(batch.base_timestamp()), time(batch.max_timestamp())),
+            batch.producer_id().to_string(),
+            batch.producer_epoch().to_string(),
+            batch.base_sequence().to_string(),
+            batch.leader_epoch().to_string(),
+            crc.to_string(),
+        ]);
+        if args.records {
+            lines.extend(contents(&batch).as_array().into_iter().flatten().map(Value::to_string));
+        }
+    }
+    if args.output.json {
+        return print_json(&json!({"batches": all, "end": end}));
+    }
+    print(table.lines().into_iter().chain(lines).chain(end))
+}
+
+/// The records of a batch; bytes that are no text are shown with replacement characters.
+fn contents(batch: &BatchView<'_>) -> Value {
+    let unpacked =
+        match batch.codec().and_then(|codec| decompress(codec, batch.records(), MAX_BATCH)) {
+            Ok(unpacked) => unpacked,
+            Err(error) => return json!([{"error": error.to_string()}]),
+        };
+    let text = |bytes: Option<&[u8]>| bytes.map(|b| String::from_utf8_lossy(b).into_owned());
+    let record = |record: Result<RecordView<'_>, BatchError>| match record {
+        Ok(r) => json!({
+            "offset": batch.base_offset().saturating_add(i64::from(r.offset_delta)),
+            "timestamp_ms": batch.base_timestamp().saturating_add(r.timestamp_delta),
+            "key": text(r.key),
+            "value": text(r.value),
+        }),
+        Err(error) => json!({"error": error.to_string()}),
+    };
+    records(&unpacked).map(record).collect()
+}
+
+fn meta(path: &Path, output: Output) -> Result<()> {
+    let root = Root::open(&root::find(path)?)?;
+    let meta = inspect::meta(path, &root.storage, &read(path)?)?;
+    let entry = |e: &rillway_log::IndexEntry| json!({"position": e.position, "base_offset": e.base_offset, "max_timestamp_ms": e.max_timestamp});
+    if output.json {
+        return print_json(&json!({
+            "partition": meta.partition.id.to_string(),
+            "base_offset": meta.base,
+            "end_offset": meta.end,
+            "bytes": meta.length,
+            "index": meta.index.iter().map(entry).collect::<Value>(),
+            "producers": meta.producers.len(),
+        }));
+    }
+    let head = format!(
+        "partition {}, offsets {} to {}, {} bytes, {} producers",
+        meta.partition.id,
+        meta.base,
+        meta.end,
+        meta.length,
+        meta.producers.len()
+    );
+    let mut table = Table::new(&[">POSITION", ">BASE", "LARGEST TIME BEFORE"]);
+    for e in &meta.index {
+        table.row([e.position.to_string(), e.base_offset.to_string(), time(e.max_timestamp)]);
+    }
+    print([head].into_iter().chain(table.lines()))
+}
+
+/// The newest checkpoint of a ring, shown by its frames.
+fn frames(path: &Path, id: u64, output: Output) -> Result<()> {
+    let root = Root::open(&root::find(path)?)?;
+    let ring = root.ring(id).ok_or_else(|| Error::UnknownFile(path.to_path_buf()))?;
+    let bytes = read(path)?;
+    inspect::ring_header(path, ring, &bytes)?;
+    let mut files = Vec::new();
+    for path in ring::checkpoint_paths(ring) {
+        files.push((read(&path)?, path));
+    }
+    let mut newest: Option<Checkpoint<'_>> = None;
+    for (bytes, path) in &files {
+        if let Ok(checkpoint) = inspect::checkpoint(path, ring, bytes)?
+            && newest.as_ref().is_none_or(|n| n.number < checkpoint.number)
+        {
+            newest = Some(checkpoint);
+        }
+    }
+    let Some(newest) = newest else {
+        return Err(Error::Damaged { path: path.to_path_buf(), found: 2 });
+    };
+    let (frames, position, end) = ring::frames(ring, &bytes, &newest);
+    let ended = format!("{end:?}").to_lowercase();
+    if output.json {
+        let frame = |f: &ring::Frame<'_>| {
+            let entries = f.entries.as_ref().map(|all| all.iter().map(entry).collect::<Vec<_>>());
+            json!({
+                "position": f.position,
+                "sequence": f.header.sequence.0,
+                "bytes": f.header.frame_len(),
+                "time_ms": f.header.wall_ms,
+                "mark": f.header.mark,
+                "checkpoint": f.header.checkpoint,
+                "entries": entries.unwrap_or_default(),
+            })
+        };
+        let all = frames.iter().map(frame).collect::<Value>();
+        let end = json!({"position": position, "kind": ended});
+        return print_json(&json!({"checkpoint": newest.number, "frames": all, "end": end}));
+    }
+    let mut table = Table::new(&[">POSITION", ">SEQUENCE", ">BYTES", "TIME", "ENTRIES"]);
+    for f in &frames {
+        let entries = match &f.entries {
+            Ok(_) if f.header.mark => "mark".to_string(),
+            Ok(entries) => entries.iter().map(entry).collect::<Vec<_>>().join("; "),
+            Err(problem) => {
+                format!("{}: got {}, expected {}", problem.what, problem.got, problem.expected)
+            }
+        };
+        let (sequence, len) = (f.header.sequence.0.to_string(), f.header.frame_len().to_string());
+        table.row([f.position.to_string(), sequence, len, time(f.header.wall_ms), entries]);
+    }
+    let head = format!("ring {id}, frames behind checkpoint {}", newest.number);
+    let end = format!("ends at byte {position}: {ended}");
+    print([head].into_iter().chain(table.lines()).chain([end]))
+}
+
+/// An entry in a few words.
+fn entry(entry: &Entry<'_>) -> String {
+    match entry {
+        Entry::Append { partition, segment, position, base_offset, batches } => {
+            let at = partition.id;
+            format!(
+                "append {at} segment {segment} byte {position} offset {base_offset}, {} bytes",
+                batches.len()
+            )
+        }
+        Entry::Extent(e) => {
+            let at = e.partition.id;
+            format!(
+                "extent {at} segment {} byte {} offset {}, {} bytes",
+                e.segment, e.position, e.base_offset, e.length
+            )
+        }
+        Entry::Roll { partition, ended, next, .. } => {
+            format!("roll {} segment {ended} to {next}", partition.id)
+        }
+        Entry::Seal { partition, segment, length, .. } => {
+            format!("seal {} segment {segment}, {length} bytes", partition.id)
+        }
+        Entry::Replace { partition, clean_end, old, new } => format!(
+            "replace {} {} segments by {}, clean to {clean_end}",
+            partition.id,
+            old.len(),
+            new.len()
+        ),
+        Entry::LogStart { partition, offset } => format!("log start {} {offset}", partition.id),
+        Entry::Epoch { partition, epoch, start } => {
+            format!("epoch {} {epoch} from {start}", partition.id)
+        }
+        Entry::ProducerIds { next } => format!("producer ids to {next}"),
+        Entry::Truncate { partition, end, .. } => format!("truncate {} to {end}", partition.id),
+        Entry::Create { partition, topic, .. } => format!("create {} topic {topic}", partition.id),
+        Entry::Delete { partition } => format!("delete {}", partition.id),
+        Entry::Move { partition, target } => format!("move {} to ring {target}", partition.id),
+    }
+}
+
+fn checkpoint(path: &Path, id: u64, output: Output) -> Result<()> {
+    let root = Root::open(&root::find(path)?)?;
+    let ring = root.ring(id).ok_or_else(|| Error::UnknownFile(path.to_path_buf()))?;
+    let bytes = read(path)?;
+    let c = match inspect::checkpoint(path, ring, &bytes)? {
+        Ok(checkpoint) => checkpoint,
+        Err(p) => {
+            let (position, what, got, expected) = (p.position, p.what, p.got, p.expected);
+            let path = path.to_path_buf();
+            return Err(Error::Log(rillway_log::Error::Corrupt {
+                path,
+                position,
+                what,
+                got,
+                expected,
+            }));
+        }
+    };
+    let mut all = Vec::new();
+    let mut table = Table::new(&[
+        "PARTITION",
+        ">START",
+        ">END",
+        ">SEGMENT",
+        ">SEGMENT END",
+        ">BYTES",
+        ">DURABLE",
+        "STATE",
+    ]);
+    for p in &c.partitions {
+        let s = &p.state;
+        for row in &s.segments {
+            let status = match row.status {
+                SegmentStatus::Active => "active",
+                SegmentStatus::Rolled => "rolled",
+                SegmentStatus::Sealed => "sealed",
+            };
+            all.push(json!({
+                "topic": s.topic,
+                "partition": s.id.index,
+                "log_start_offset": s.log_start,
+                "end_offset": s.end,
+                "segment": row.base,
+                "segment_end": row.end,
+                "compaction": row.compaction,
+                "bytes": row.length,
+                "durable": row.durable,
+                "state": status,
+            }));
+            table.row([
+                format!("{}-{}", s.topic, s.id.index),
+                s.log_start.to_string(),
+                s.end.to_string(),
+                row.base.to_string(),
+                row.end.to_string(),
+                row.length.to_string(),
+                row.durable.to_string(),
+                status.to_string(),
+            ]);
+        }
+    }
+    if output.json {
+        return print_json(&json!({
+            "number": c.number,
+            "clean": c.clean,
+            "time_ms": c.wall_ms,
+            "replay_position": c.replay_position,
+            "replay_sequence": c.replay_sequence.0,
+            "next_producer_id": c.next_producer_id,
+            "segments": all,
+            "deletions": c.deletions,
+        }));
+    }
+    let head = format!(
+        "checkpoint {} of ring {id}, {}, {}; replay from byte {}, frame {}",
+        c.number,
+        time(c.wall_ms),
+        if c.clean { "clean stop" } else { "running" },
+        c.replay_position,
+        c.replay_sequence.0
+    );
+    let deletions = c.deletions.iter().map(|d| format!("being deleted: {d}"));
+    print([head].into_iter().chain(table.lines()).chain(deletions))
+}
