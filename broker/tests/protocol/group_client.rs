@@ -19,6 +19,8 @@ pub(crate) struct Member {
     pub rebalance_timeout_ms: i32,
     pub protocols: Vec<(String, Vec<u8>)>,
     pub protocol_type: String,
+    /// The one that the group has chosen.
+    pub protocol: String,
 }
 
 /// What a join was answered.
@@ -49,6 +51,7 @@ impl Member {
             rebalance_timeout_ms: 20_000,
             protocols: vec![("range".to_owned(), b"metadata".to_vec())],
             protocol_type: "consumer".to_owned(),
+            protocol: "range".to_owned(),
         }
     }
 
@@ -89,6 +92,9 @@ impl Member {
         if [ErrorCode::None, ErrorCode::MemberIdRequired].contains(&joined.code) {
             self.id.clone_from(&joined.id);
             self.generation = joined.generation;
+            if joined.code == ErrorCode::None {
+                self.protocol.clone_from(&joined.protocol);
+            }
         }
         joined
     }
@@ -117,8 +123,9 @@ impl Member {
             generation_id: self.generation,
             member_id: &self.id,
             group_instance_id: self.instance.as_deref(),
+            protocol_type: Some(&self.protocol_type),
+            protocol_name: Some(&self.protocol),
             assignments: assignments.collect(),
-            ..Default::default()
         };
         self.client.send(&request, version).await;
     }
@@ -223,4 +230,13 @@ pub(crate) async fn committed(
     let found = answer.topics.first().expect("a topic").partitions.first().expect("a partition");
     assert_eq!(found.error_code, ErrorCode::None);
     (found.committed_offset, found.metadata.unwrap_or_default().to_owned())
+}
+
+/// Joins alone, with the steps that this version of JoinGroup has, and takes everything.
+pub(crate) async fn settled_by_versions(member: &mut Member, version: i16) -> JoinAnswer {
+    let joined = member.join(version).await;
+    assert_eq!(joined.code, ErrorCode::None, "version {version}");
+    let (code, _) = member.sync(&joined.members, version.min(5)).await;
+    assert_eq!(code, ErrorCode::None, "version {version}");
+    joined
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rillway_wire::ErrorCode;
 use rillway_wire::api::{
     delete_groups, describe_groups, find_coordinator, group_report, list_groups, offset_delete,
-    offset_fetch,
+    offset_fetch, sync_group,
 };
 use rillway_wire::batch::{batches, records};
 
@@ -337,5 +337,43 @@ fn the_broker_tells_how_far_behind_a_group_is_and_why_it_rebalanced() {
         let body = client.call(&group_report::Request { group_id: "none" }, 0).await;
         let report: group_report::Response<'_> = decode(&body, 0);
         assert_eq!(report.error_code, ErrorCode::GroupIdNotFound);
+    });
+}
+
+#[test]
+fn a_sync_that_names_no_protocol_is_refused_from_version_5_on() {
+    scenario(1, |rt| async move {
+        ready(&rt, "t", 1).await;
+        let mut member = Member::connect(&rt, "g").await;
+        member.settle().await;
+        for (version, code) in
+            [(0, ErrorCode::None), (4, ErrorCode::None), (5, ErrorCode::InconsistentGroupProtocol)]
+        {
+            let request = sync_group::Request {
+                group_id: "g",
+                generation_id: member.generation,
+                member_id: &member.id,
+                ..Default::default()
+            };
+            let body = member.client.call(&request, version).await;
+            let answer: sync_group::Response<'_> = decode(&body, version);
+            assert_eq!(answer.error_code, code, "version {version}");
+        }
+        assert_eq!(member.heartbeat().await, ErrorCode::None);
+    });
+}
+
+#[test]
+fn offsets_of_a_group_without_a_name_are_not_deleted_through_the_protocol() {
+    scenario(1, |rt| async move {
+        let mut client = ready(&rt, "t", 1).await;
+        commit(&mut client, ("", "", -1), &[("t", 0, 5, None)], 8).await;
+        let partition = offset_delete::Partition { partition_index: 0 };
+        let topic = offset_delete::Topic { name: "t", partitions: vec![partition].into() };
+        let request = offset_delete::Request { group_id: "", topics: vec![topic].into() };
+        let body = client.call(&request, 0).await;
+        let answer: offset_delete::Response<'_> = decode(&body, 0);
+        assert_eq!(answer.error_code, ErrorCode::InvalidGroupId);
+        assert_eq!(committed(&mut client, "", "t", 0).await.0, 5);
     });
 }

@@ -19,11 +19,19 @@ pub(crate) struct Rules {
     /// Ids in the order in which they were first seen.
     ids: BTreeMap<String, usize>,
     producers: BTreeMap<String, usize>,
+    members: BTreeMap<String, usize>,
 }
 
 impl Rules {
     pub(crate) fn new(port: u16, now_ms: i64, prefix: String) -> Rules {
-        Rules { port, now_ms, prefix, ids: BTreeMap::new(), producers: BTreeMap::new() }
+        Rules {
+            port,
+            now_ms,
+            prefix,
+            ids: BTreeMap::new(),
+            producers: BTreeMap::new(),
+            members: BTreeMap::new(),
+        }
     }
 
     /// A tree with what must differ replaced, and lists in the order of what they name.
@@ -106,7 +114,7 @@ impl Rules {
         })
     }
 
-    fn replace_text(&self, field: &str, text: String) -> Tree {
+    fn replace_text(&mut self, field: &str, text: String) -> Tree {
         match field {
             // For people; clients look at the code. Whether there is one is compared.
             "error_message" | "batch_index_error_message" | "documentation" if !text.is_empty() => {
@@ -114,6 +122,10 @@ impl Rules {
             }
             // Random, made at the first start.
             "cluster_id" if !text.is_empty() => Tree::word("its id"),
+            // A random part behind the name of the client or of the instance.
+            "member_id" | "leader" if text.len() > 36 => {
+                Tree::Word(numbered(&mut self.members, "member", text))
+            }
             "log_dir" if text.starts_with('/') => Tree::word("its directory"),
             // So that a difference has one line for all versions.
             _ => match text.strip_prefix(&self.prefix) {
@@ -160,6 +172,7 @@ const NAMES: &[&str] = &[
     "topic_id",
     "resource_name",
     "key",
+    "group_id",
     "partition_index",
     "index",
     "partition",

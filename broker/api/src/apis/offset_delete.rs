@@ -21,6 +21,11 @@ pub(crate) async fn handle(request: Request, body: &Body<'_>) -> Result<Answer, 
         .map(|t| (t.name.to_owned(), t.partitions.iter().map(|p| p.partition_index).collect()))
         .collect();
     later(async move {
+        // A group without a name may commit, and that is all that Kafka lets it do.
+        if group.is_empty() {
+            let error_code = ErrorCode::InvalidGroupId;
+            return list(&request, &Response { error_code, ..Default::default() });
+        }
         let view = request.context.shard().view();
         let known = |topic: &str, index: i32| view.partition(topic, index).is_some();
         let all = topics.iter().flat_map(|(name, indexes)| {

@@ -1,6 +1,7 @@
 //! SyncGroup, key 14, served 0-5: the leader brings the assignment, everybody waits for a part of it.
 
 use rillway_group::{Fence, Sync};
+use rillway_wire::ErrorCode;
 use rillway_wire::api::sync_group::{Request as Body, Response};
 
 use crate::apis::{later, list};
@@ -24,7 +25,13 @@ pub(crate) async fn handle(request: Request, body: &Body<'_>) -> Result<Answer, 
             .map(|a| (a.member_id.to_owned(), a.assignment.to_vec()))
             .collect(),
     };
+    // Nullable on the wire, and yet to be there, since version 5 is for comparing them (KIP-559).
+    let named = body.protocol_type.is_some() && body.protocol_name.is_some();
     later(async move {
+        if request.version >= 5 && !named {
+            let error_code = ErrorCode::InconsistentGroupProtocol;
+            return list(&request, &Response { error_code, ..Default::default() });
+        }
         match request.context.shard().sync_group(sync).await {
             Ok(synced) => {
                 let response = Response {

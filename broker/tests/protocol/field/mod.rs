@@ -1,12 +1,15 @@
 //! Cases from the field: what users of Kafka brokers and clients ran into, one module per area, each case as the whole
-//! kind of fault. `FIELD-CASES.md` has a line per case and names what has to wait for groups and
+//! kind of fault. `FIELD-CASES.md` has a line per case and names what has to wait for
 //! transactions; the test below keeps the two together.
 
 mod codecs;
+mod commits;
 mod compaction;
 mod fetch;
+mod groups;
 mod idempotence;
 mod network;
+mod observe;
 mod offsets;
 mod produce;
 mod protocol;
@@ -270,13 +273,16 @@ pub(crate) async fn set(client: &mut Client, topic: &str, name: &str, value: &st
     response.responses.first().unwrap().error_code
 }
 
-/// Every case of the fourteen areas, under the module that has its scenarios.
-const CASES: [(&str, &[&str], &str); 14] = [
+/// Every case of the seventeen areas, under the module that has its scenarios.
+const CASES: [(&str, &[&str], &str); 17] = [
     ("codecs", &["codec-1", "codec-2"], include_str!("codecs.rs")),
+    ("commits", &["commit-1", "commit-2"], include_str!("commits.rs")),
     ("compaction", &["compact-1", "compact-2"], include_str!("compaction.rs")),
     ("fetch", &["fetch-1", "fetch-2", "fetch-3"], include_str!("fetch.rs")),
+    ("groups", &["group-1", "group-2"], include_str!("groups.rs")),
     ("idempotence", &["idemp-1", "idemp-2"], include_str!("idempotence.rs")),
     ("network", &["net-1", "net-2", "net-3"], include_str!("network.rs")),
+    ("observe", &["observe-1"], include_str!("observe.rs")),
     ("offsets", &["offsets-1", "offsets-2"], include_str!("offsets.rs")),
     ("produce", &["produce-1", "produce-2"], include_str!("produce.rs")),
     ("protocol", &["proto-1", "proto-2"], include_str!("protocol.rs")),
@@ -312,6 +318,7 @@ fn every_case_has_scenarios_and_a_line_and_every_scenario_that_is_named_exists()
         include_str!("../doors.rs"),
         include_str!("../epochs.rs"),
         include_str!("../fetch.rs"),
+        include_str!("../groups.rs"),
         include_str!("../offsets.rs"),
         include_str!("../partitions.rs"),
         include_str!("../produce.rs"),

@@ -10,6 +10,7 @@ use crate::client::{
     Client, End, Lives, batch, fetch_request, options, produce_request, scenario, scenario_with,
     scenario_with_stop,
 };
+use crate::group_client::Member;
 
 fn framed(content: &[u8]) -> Vec<u8> {
     [&(content.len() as i32).to_be_bytes(), content].concat()
@@ -222,6 +223,71 @@ fn only_connections_with_nothing_pending_are_closed_and_not_before_the_limit() {
         // What a producer sends after a close goes over a new connection, with its first offset.
         let mut again = Client::connect(&rt).await;
         assert_eq!(again.produce("t", 0, &batch(&[b"next"])).await, (ErrorCode::None, 20));
+    });
+}
+
+/// net-2: a member that waits in JoinGroup for longer than the limit waits on, and is answered.
+#[test]
+fn a_member_that_waits_for_its_group_longer_than_the_limit_is_not_closed() {
+    let mut settings = options(2);
+    settings.limits.idle = Duration::from_secs(2);
+    scenario_with(settings, |rt| async move {
+        Client::connect(&rt).await.create("t", 1).await;
+        let mut first = Member::connect(&rt, "g").await;
+        first.settle().await;
+        let mut second = Member::connect(&rt, "g").await;
+        assert_eq!(second.join_once(7).await.code, ErrorCode::MemberIdRequired);
+        second.send_join(7).await;
+        // The first is told to join, and takes fifteen of its twenty seconds for it.
+        while first.heartbeat().await != ErrorCode::RebalanceInProgress {
+            rt.sleep(Duration::from_millis(50)).await;
+        }
+        for _ in 0..15 {
+            rt.sleep(Duration::from_secs(1)).await;
+            assert_eq!(first.heartbeat().await, ErrorCode::RebalanceInProgress);
+        }
+        let led = first.join(7).await;
+        assert_eq!((led.code, led.members.len()), (ErrorCode::None, 2));
+        assert_eq!(second.joined(7).await.generation, led.generation);
+        // And in SyncGroup, until the leader has decided.
+        second.send_sync(&[], 5).await;
+        for _ in 0..5 {
+            rt.sleep(Duration::from_secs(1)).await;
+            assert_eq!(first.heartbeat().await, ErrorCode::None);
+        }
+        assert_eq!(first.sync(&led.members, 5).await.0, ErrorCode::None);
+        assert_eq!(second.synced(5).await, (ErrorCode::None, second.id.clone().into_bytes()));
+    });
+}
+
+/// net-3: members that die in the middle of a join free their places, and the group goes on.
+#[test]
+fn members_that_die_in_a_join_free_their_places() {
+    let mut settings = options(2);
+    settings.limits.connections_max = 300;
+    scenario_with(settings, |rt| async move {
+        Client::connect(&rt).await.create("t", 1).await;
+        Member::connect(&rt, "warm").await.settle().await;
+        for round in 0..5 {
+            let mut dying = Vec::new();
+            for n in 0..250 {
+                let mut member = Member::connect(&rt, &format!("g{}", n % 10)).await;
+                assert_eq!(member.join_once(7).await.code, ErrorCode::MemberIdRequired);
+                member.send_join(7).await;
+                dying.push(member);
+            }
+            rt.sleep(Duration::from_millis(100)).await;
+            drop(dying);
+            rt.sleep(Duration::from_secs(1)).await;
+            let mut alive = Member::connect(&rt, &format!("alive{round}")).await;
+            alive.settle().await;
+        }
+        // Their sessions and the rebalances they waited for are over: who comes now is alone.
+        rt.sleep(Duration::from_secs(60)).await;
+        for n in 0..10 {
+            let mut member = Member::connect(&rt, &format!("g{n}")).await;
+            member.settle().await;
+        }
     });
 }
 

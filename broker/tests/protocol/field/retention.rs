@@ -7,6 +7,7 @@ use rillway_wire::batch::{BatchBuilder, Codec};
 
 use super::{FETCH, create_with, ends, fetch_as};
 use crate::client::{Client, ENDS, Lives, batch, fetch_request, options};
+use crate::group_client::{commit, committed};
 
 /// retain-1: start and end are N before and after a restart, and the next record gets N.
 #[test]
@@ -36,8 +37,13 @@ fn after_everything_expired_the_ends_stay_where_they_are_over_every_kind_of_rest
                     let created = create_with(&mut client, "t", 2, &configs).await;
                     assert_eq!(created, ErrorCode::None);
                 }
+                let of_group = [("t", 0, last, None), ("t", 1, last, Some("all read"))];
                 for index in 0..2 {
                     assert_eq!(ends(&mut client, ("t", index)).await, (before, before), "{end:?}");
+                    if life > 0 {
+                        let found = committed(&mut client, "g", "t", index).await;
+                        assert_eq!(found.0, before, "{end:?}: what was committed is still good");
+                    }
                     let mut next = before;
                     while next < last {
                         let mut builder = BatchBuilder::new(Codec::None);
@@ -73,6 +79,12 @@ fn after_everything_expired_the_ends_stay_where_they_are_over_every_kind_of_rest
                             );
                         }
                     }
+                }
+                // The group's coordinator may just be loading what it is to write to.
+                let mut codes = vec![ErrorCode::NotCoordinator; 2];
+                while codes != [ErrorCode::None; 2] {
+                    codes = commit(&mut client, ("g", "", -1), &of_group, 8).await;
+                    rt.sleep(Duration::from_millis(10)).await;
                 }
             });
         }

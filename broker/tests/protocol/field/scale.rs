@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rillway_wire::ErrorCode;
-use rillway_wire::api::{list_offsets, metadata};
+use rillway_wire::api::{list_offsets, metadata, offset_commit, offset_fetch};
 
 use super::{create_with, delete, ends, got};
 use crate::client::{
@@ -144,4 +144,62 @@ fn the_largest_timeouts_of_producers_and_fetches_hold_nothing_after_the_answer()
         }
         assert_eq!(ends(&mut client, ("t", 0)).await, (0, 600));
     });
+}
+
+/// scale-1: a group of a thousand partitions commits, is asked for all of them, and has them after a restart.
+#[test]
+fn a_group_that_commits_for_a_thousand_partitions_is_told_all_of_them_in_every_version() {
+    let (lives, options) = (Lives::new(), options(2));
+    for life in 0..2 {
+        lives.live(&options, End::PowerCut, move |rt| async move {
+            let mut client = Client::connect(&rt).await;
+            if life == 0 {
+                client.create("t", 1_000).await;
+                let partitions = (0..1_000).map(|partition_index| offset_commit::Partition {
+                    partition_index,
+                    committed_offset: i64::from(partition_index) * 3,
+                    ..Default::default()
+                });
+                let topic = offset_commit::Topic {
+                    name: "t",
+                    partitions: partitions.collect(),
+                    ..Default::default()
+                };
+                let request = offset_commit::Request {
+                    group_id: "g",
+                    topics: vec![topic].into(),
+                    ..Default::default()
+                };
+                let body = client.call(&request, 8).await;
+                let answer: offset_commit::Response<'_> = decode(&body, 8);
+                let topic = answer.topics.first().unwrap();
+                assert!(topic.partitions.iter().all(|p| p.error_code == ErrorCode::None));
+            }
+            let right = |found: Vec<(i32, i64)>| {
+                found.len() == 1_000 && found.iter().all(|(n, at)| *at == i64::from(*n) * 3)
+            };
+            for version in 2..=7 {
+                let request = offset_fetch::Request { group_id: "g", ..Default::default() };
+                let body = client.call(&request, version).await;
+                let answer: offset_fetch::Response<'_> = decode(&body, version);
+                let topic = answer.topics.first().unwrap();
+                let one = |p: offset_fetch::PartitionResponse<'_>| {
+                    (p.partition_index, p.committed_offset)
+                };
+                assert!(right(topic.partitions.iter().map(one).collect()), "version {version}");
+            }
+            for version in 8..=10 {
+                let group = offset_fetch::Group { group_id: "g", ..Default::default() };
+                let request =
+                    offset_fetch::Request { groups: vec![group].into(), ..Default::default() };
+                let body = client.call(&request, version).await;
+                let answer: offset_fetch::Response<'_> = decode(&body, version);
+                let topic = answer.groups.first().unwrap().topics.first().unwrap();
+                let one = |p: offset_fetch::PartitionResponse<'_>| {
+                    (p.partition_index, p.committed_offset)
+                };
+                assert!(right(topic.partitions.iter().map(one).collect()), "version {version}");
+            }
+        });
+    }
 }

@@ -8,11 +8,12 @@ use std::time::Duration;
 use rillway_io::sim::Faults;
 use rillway_wire::ErrorCode;
 use rillway_wire::api::list_offsets::LATEST;
-use rillway_wire::api::metadata;
 use rillway_wire::api::offset_for_leader_epoch as epochs;
+use rillway_wire::api::{metadata, offset_commit};
 
 use super::{create_with, ends, list, produced, read, set, trim};
 use crate::client::{Client, End, Lives, batch, decode, fetch_request, options, produce_request};
+use crate::group_client::{commit, committed};
 
 /// The broker's offsets of records that were acknowledged to a producer of `t`, one record each.
 type Acknowledged = Rc<RefCell<Vec<i64>>>;
@@ -199,6 +200,78 @@ fn what_a_consumer_was_shown_is_there_after_any_crash_and_more_is_out_of_range()
             assert_eq!(client.fetch("t", 0, end).await.0, ErrorCode::None);
             assert_eq!(client.fetch("t", 0, end + 1).await.0, ErrorCode::OffsetOutOfRange);
             assert_eq!(list(&mut client, ("t", 0), LATEST, 1).await, (ErrorCode::None, end, -1));
+        });
+    }
+}
+
+/// store-2: what a consumer commits right behind its producers is never beyond what a crash leaves.
+#[test]
+fn a_committed_offset_is_never_beyond_the_end_after_a_crash() {
+    for point in 0..60u64 {
+        let end = if point % 3 == 0 { End::Kill } else { End::PowerCut };
+        let (lives, options) = (Lives::new(), options(1 + (point % 2) as usize));
+        let acknowledged = Rc::new(Cell::new(-1i64));
+        let mine = Rc::clone(&acknowledged);
+        lives.live(&options, end, move |rt| async move {
+            let mut client = Client::connect(&rt).await;
+            client.create("t", 1).await;
+            // Its group and the topic of offsets are there before the race begins.
+            let codes = commit(&mut client, ("g", "", -1), &[("t", 0, 0, None)], 8).await;
+            if codes == [ErrorCode::None] {
+                mine.set(0);
+            }
+            let mut producer = Client::connect(&rt).await;
+            rt.spawn(rillway_io::Class::Control, async move {
+                for n in 0..10_000i64 {
+                    let one = batch(&[&n.to_be_bytes(), &[1; 300]]);
+                    let acks = if n % 2 == 0 { 1 } else { -1 };
+                    let request = produce_request("t", 0, &one, acks);
+                    if producer.try_call(&request, 7).await.is_none() {
+                        return;
+                    }
+                }
+            })
+            .detach();
+            let mut consumer = Client::connect(&rt).await;
+            rt.spawn(rillway_io::Class::Control, async move {
+                let mut at = 0;
+                loop {
+                    let request = fetch_request(&[("t", 0, at, 1 << 20)], 1 << 20, 1, 100);
+                    let Some(content) = consumer.try_call(&request, 11).await else { return };
+                    for one in read(&super::got(&content[4..], 11)[0].records) {
+                        at = one.next;
+                    }
+                    let partition =
+                        offset_commit::Partition { committed_offset: at, ..Default::default() };
+                    let topic = offset_commit::Topic {
+                        name: "t",
+                        partitions: vec![partition].into(),
+                        ..Default::default()
+                    };
+                    let request = offset_commit::Request {
+                        group_id: "g",
+                        topics: vec![topic].into(),
+                        ..Default::default()
+                    };
+                    let Some(content) = consumer.try_call(&request, 7).await else { return };
+                    let answer: offset_commit::Response<'_> = decode(&content[4..], 7);
+                    let partition = answer.topics.first().unwrap().partitions.first().unwrap();
+                    if partition.error_code == ErrorCode::None {
+                        mine.set(at);
+                    }
+                }
+            })
+            .detach();
+            rt.sleep(Duration::from_micros(3_000 + 531 * point)).await;
+        });
+        let acknowledged = acknowledged.get();
+        lives.live(&options, End::Stop, move |rt| async move {
+            let mut client = Client::connect(&rt).await;
+            let (_, end) = ends(&mut client, ("t", 0)).await;
+            let found = committed(&mut client, "g", "t", 0).await.0;
+            assert!(found <= end, "point {point}: committed {found}, the end is {end}");
+            assert!(found >= acknowledged, "point {point}: {found}, acknowledged {acknowledged}");
+            assert_eq!(client.fetch("t", 0, found.max(0)).await.0, ErrorCode::None);
         });
     }
 }

@@ -9,6 +9,7 @@ use rillway_wire::batch::Codec;
 
 use super::{CODECS, claiming, create_with, ends, fetch_as, list, read, timed};
 use crate::client::{Client, ENDS, End, Lives, fetch_request, options, scenario};
+use crate::group_client::{Member, committed};
 
 const T: (&str, i32) = ("t", 0);
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -95,6 +96,7 @@ fn a_broker_whose_clock_stands_behind_its_newest_record_serves_appends_waits_and
         options.shard.retention_check_interval = Duration::from_secs(10);
         options.limits.idle = Duration::from_secs(86_400);
         let ahead = Lives::new();
+        let (tell, told) = rillway_io::mailbox(1);
         ahead.live(&options, end, |rt| async move {
             let mut client = Client::connect(&rt).await;
             rt.sleep(HOUR / 3).await;
@@ -102,13 +104,22 @@ fn a_broker_whose_clock_stands_behind_its_newest_record_serves_appends_waits_and
             assert_eq!(create_with(&mut client, "t", 1, &configs).await, ErrorCode::None);
             let now = rt.wall_ms();
             client.produce("t", 0, &timed(Codec::None, &[now, now + 1])).await;
+            let mut member = Member::connect(&rt, "g").await;
+            member.settle().await;
+            assert_eq!(member.commit("t", 0, 2).await, ErrorCode::None);
+            tell.try_send((member.id, member.generation)).unwrap();
         });
+        let mut told = told;
+        let (id, generation) = told.try_recv().expect("said by the life ahead");
         let behind = Lives::new();
         // The folders of the same topic; all files are replaced.
         behind.live(&options, End::Stop, |rt| async move {
             let mut client = Client::connect(&rt).await;
             client.create("t", 1).await;
             client.produce("t", 0, &timed(Codec::None, &[rt.wall_ms()])).await;
+            let mut member = Member::connect(&rt, "g").await;
+            member.settle().await;
+            assert_eq!(member.commit("t", 0, 0).await, ErrorCode::None);
         });
         let (from, to) = (ahead.world().disk("broker"), behind.world().disk("broker"));
         let files: Vec<PathBuf> = from.files();
@@ -120,6 +131,18 @@ fn a_broker_whose_clock_stands_behind_its_newest_record_serves_appends_waits_and
         behind.live(&options, End::Stop, |rt| async move {
             let mut client = Client::connect(&rt).await;
             assert_eq!(ends(&mut client, T).await, (0, 2));
+            // The group is loaded from records that are later than now; its member is neither lost nor kept for longer.
+            let mut member = Member::connect(&rt, "g").await;
+            (member.id, member.generation) = (id, generation);
+            assert_eq!(member.heartbeat().await, ErrorCode::None);
+            assert_eq!(committed(&mut client, "g", "t", 0).await.0, 2);
+            for at in 0..3 {
+                rt.sleep(Duration::from_secs(8)).await;
+                assert_eq!(member.commit("t", 0, at).await, ErrorCode::None);
+                assert_eq!(member.heartbeat().await, ErrorCode::None);
+            }
+            rt.sleep(Duration::from_secs(11)).await;
+            assert_eq!(member.heartbeat().await, ErrorCode::UnknownMemberId);
             let now = rt.wall_ms();
             let (_, _, records) = client.fetch("t", 0, 0).await;
             let newest = read(&records)[0].max_timestamp;

@@ -2,13 +2,16 @@
 //! its business.
 
 mod cluster;
+mod commits;
 mod configs;
 mod create;
 mod describe;
 mod epochs;
 mod fetch;
+mod groups;
 mod grow_and_delete;
 mod limits;
+mod members;
 mod metadata;
 mod offsets;
 mod produce;
@@ -64,6 +67,9 @@ pub(crate) fn all_cases() -> Vec<Case> {
         epochs::CASES,
         trim::CASES,
         describe::CASES,
+        members::CASES,
+        commits::CASES,
+        groups::CASES,
     ];
     let all = groups.into_iter().flatten().enumerate();
     all.map(|(number, case)| Case { number, ..*case }).collect()
