@@ -19,13 +19,10 @@ pub(super) fn spoken(api: ApiKey) -> Option<(i16, i16)> {
         ApiKey::Fetch => Some((4, 12)),
         ApiKey::ListOffsets => Some((1, 7)),
         ApiKey::InitProducerId => Some((0, 4)),
-        // For whoever measures groups, by a `Pipe`. FindCoordinator from 4 on takes several keys, OffsetCommit from 10 on
-        // topics by id.
-        ApiKey::FindCoordinator => Some((0, 3)),
+        // For whoever measures groups, by a `Pipe`.
         ApiKey::JoinGroup => Some((0, 9)),
         ApiKey::SyncGroup => Some((0, 5)),
         ApiKey::Heartbeat => Some((0, 4)),
-        ApiKey::OffsetCommit => Some((2, 9)),
         ApiKey::CreateTopics => Some((2, 7)),
         ApiKey::DeleteTopics => Some((1, 5)),
         ApiKey::CreatePartitions => Some((0, 3)),
