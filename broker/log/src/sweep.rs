@@ -54,6 +54,11 @@ async fn sweep_log(disk: &Disk, store: &Store, log: &Rc<Log>) {
         return;
     };
     for entry in entries {
+        // A delete renames the directory under this turn, and a partition of the same name may make another in its place.
+        let _files = log.files_turn.acquire(1).await;
+        if log.is_deleted() {
+            return;
+        }
         let deleted = entry.name.ends_with(".deleted");
         let gone = if deleted { Gone::Old } else { is_gone(log, &entry.name) };
         if gone == Gone::No {

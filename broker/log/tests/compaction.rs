@@ -519,3 +519,37 @@ fn compacted_segments_go_with_their_partition_to_other_rings_and_producers_stay_
         });
     }
 }
+
+#[test]
+fn a_partition_that_is_deleted_while_it_is_cleaned_leaves_its_successor_of_the_same_name_alone() {
+    for moment in 0..60u64 {
+        let drill = Drill::new(moment);
+        drill.world.set_faults(Faults { name_delay: ms(2), ..Default::default() });
+        drill.life(End::Kill, move |n| async move {
+            let log = log_of(&n).await;
+            Written::default().fill(&n, &log, 150, 15).await;
+            n.rt.sleep(Duration::from_secs(2)).await;
+            let store = n.store().clone();
+            let cleaning = n.rt.spawn(rillway_io::Class::Background, async move {
+                store.clean().await.expect("a cleaning whose partition is deleted is no failure");
+            });
+            n.rt.sleep(Duration::from_micros(150 * moment)).await;
+            assert!(n.store().delete(topic(1)).await.expect("delete"));
+            let heir = n.store().create(topic(2), "t1", config()).await.expect("create");
+            let written = Written::default();
+            written.fill(&n, &heir, 60, 15).await;
+            cleaning.await;
+            clean(&n).await;
+            written.check(&read_from(&heir, 0).await.0);
+            assert_eq!(heir.refused(), None, "moment {moment}");
+        });
+        drill.world.set_faults(Faults::default());
+        drill.life(End::Clean, move |n| async move {
+            let heir = n.store().log(topic(2)).expect("it is there");
+            heir.configure(config());
+            clean(&n).await;
+            let (_, end) = read_from(&heir, 0).await;
+            assert_eq!((end, heir.refused()), (heir.flushed_end(), None), "moment {moment}");
+        });
+    }
+}

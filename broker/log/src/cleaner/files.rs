@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use rillway_io::{AppendBuffer, Chunk, DirectFile, OpenOptions};
+use rillway_io::{AppendBuffer, Chunk, DirectFile, OpenOptions, Permit};
 use rillway_wire::batch::{BATCH_HEADER, BatchView};
 
 use crate::directory::{log_file, meta_file};
@@ -126,7 +126,7 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// `bytes`: what it will take, about.
+    /// `bytes`: what it will take, about. [`Error::Closed`] if the partition is deleted.
     pub(super) async fn create(
         store: &Rc<Inner>,
         log: &Rc<Log>,
@@ -135,6 +135,7 @@ impl Output {
     ) -> Result<Output> {
         let disk = store.rt.disk();
         let path = log.dir.join(log_file(key.base, key.compaction));
+        let _files = in_place(log).await?;
         // Whatever stands there is of a cleaning that was given up, and its last writes may still be on their way: into a
         // file without a name.
         match disk.remove_file(&path).await {
@@ -215,16 +216,26 @@ impl Output {
             meta::encode(storage, self.log.reference(), &self.segment, producers, epochs)
         };
         let path = self.log.dir.join(meta_file(self.segment.base, self.segment.compaction));
+        let files = in_place(&self.log).await?;
         let written = self.store.rt.disk().write_file_unflushed(&path, &bytes).await;
         written.map_err(|e| self.failed("a write of .meta", e))?;
+        drop(files);
         self.segment.meta_crc = crc32c::crc32c(&bytes);
         self.file.close().await?;
         Ok(self.segment)
     }
 }
 
-/// Files of a cleaning that came to nothing.
+/// While this is held, the partition's directory is its own. A delete renames it under the same turn, and a partition of
+/// the same name may have made another in its place since.
+async fn in_place(log: &Log) -> Result<Permit> {
+    let files = log.files_turn.acquire(1).await;
+    if log.is_deleted() { Err(Error::Closed) } else { Ok(files) }
+}
+
+/// Files of a cleaning that came to nothing. Those of a deleted partition went with it.
 pub(super) async fn discard(store: &Inner, log: &Log, key: SegmentKey) {
+    let Ok(_files) = in_place(log).await else { return };
     let names = [log_file(key.base, key.compaction), meta_file(key.base, key.compaction)];
     let paths: Vec<PathBuf> = names.iter().map(|name| log.dir.join(name)).collect();
     for path in paths {

@@ -76,6 +76,8 @@ impl Store {
             Ok(Outcome::Done) => inner.count(|c| c.cleanings += 1),
             Ok(Outcome::Moved) => {}
             Err(Broken::Failed(Error::Replaced { .. } | Error::OffsetOutOfRange { .. })) => {}
+            // The partition was deleted meanwhile; the others go on.
+            Err(Broken::Failed(Error::Closed)) if log.is_deleted() => {}
             Err(Broken::Failed(Error::Closed)) => return Ok(false),
             Err(Broken::Failed(e)) => return Err(e),
             Err(Broken::Damaged(position, what)) => {
