@@ -71,6 +71,8 @@ impl Member {
             group_id: &self.group,
             generation_id: self.generation,
             member_id: &self.id,
+            protocol_type: Some("consumer"),
+            protocol_name: Some("range"),
             assignments: assignments.collect(),
             ..Default::default()
         };
