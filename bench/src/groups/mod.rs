@@ -22,6 +22,7 @@ const REBALANCE_MS: i32 = 60_000;
 
 /// A member and its connection.
 struct Member {
+    cluster: Cluster,
     pipe: Pipe<()>,
     group: String,
     id: String,
@@ -32,7 +33,8 @@ impl Member {
     /// Connects to the coordinator of a group.
     async fn connect(cluster: &Cluster, group: &str) -> Result<Member> {
         let pipe = cluster.open::<()>(&coordinator(cluster, group).await?).await?;
-        Ok(Member { pipe, group: group.to_string(), id: String::new(), generation: -1 })
+        let (cluster, group) = (cluster.clone(), group.to_string());
+        Ok(Member { cluster, pipe, group, id: String::new(), generation: -1 })
     }
 
     /// JoinGroup, twice if an id is required. Whether this one leads, and everybody's ids if it does.
@@ -80,16 +82,27 @@ impl Member {
         Ok(answer.decode::<sync_group::Response<'_>>()?.error_code)
     }
 
-    /// Joins and syncs until the group is stable with this member in it.
+    /// Joins and syncs until the group is stable with this member in it. A coordinator may still be loading, or not know
+    /// of its new role yet (Kafka, for the first group of all).
     async fn settle(&mut self) -> Result<()> {
         loop {
-            let members = self.join().await?;
-            match self.sync(&members).await? {
-                ErrorCode::None => return Ok(()),
-                code if goes_on(code) => {}
-                code => return Err(refused(&self.group, code)),
+            match self.join_and_sync().await {
+                Ok(ErrorCode::None) => return Ok(()),
+                Ok(code) if goes_on(code) => {}
+                Ok(code) | Err(Error::Refused { code, .. }) if code.is_retriable() => {
+                    self.cluster.pause().await;
+                    let to = coordinator(&self.cluster, &self.group).await?;
+                    self.pipe = self.cluster.open(&to).await?;
+                }
+                Ok(code) => return Err(refused(&self.group, code)),
+                Err(error) => return Err(error),
             }
         }
+    }
+
+    async fn join_and_sync(&mut self) -> Result<ErrorCode> {
+        let members = self.join().await?;
+        self.sync(&members).await
     }
 
     async fn heartbeat(&self) -> Result<ErrorCode> {
