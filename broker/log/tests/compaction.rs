@@ -522,7 +522,7 @@ fn compacted_segments_go_with_their_partition_to_other_rings_and_producers_stay_
 
 #[test]
 fn a_partition_that_is_deleted_while_it_is_cleaned_leaves_its_successor_of_the_same_name_alone() {
-    for moment in 0..60u64 {
+    for moment in 0..120u64 {
         let drill = Drill::new(moment);
         drill.world.set_faults(Faults { name_delay: ms(2), ..Default::default() });
         drill.life(End::Kill, move |n| async move {
@@ -533,7 +533,7 @@ fn a_partition_that_is_deleted_while_it_is_cleaned_leaves_its_successor_of_the_s
             let cleaning = n.rt.spawn(rillway_io::Class::Background, async move {
                 store.clean().await.expect("a cleaning whose partition is deleted is no failure");
             });
-            n.rt.sleep(Duration::from_micros(150 * moment)).await;
+            n.rt.sleep(Duration::from_micros(500 * moment)).await;
             assert!(n.store().delete(topic(1)).await.expect("delete"));
             let heir = n.store().create(topic(2), "t1", config()).await.expect("create");
             let written = Written::default();
