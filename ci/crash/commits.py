@@ -15,9 +15,9 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from brokers import Rillway  # noqa: E402
-from wire import Connection, string  # noqa: E402
+from wire import CREATE_TOPICS, Connection, string  # noqa: E402
 
-OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, CREATE_TOPICS = 8, 9, 10, 19
+OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR = 8, 9, 10
 TOPIC = "t"
 PATIENCE_S = 30
 

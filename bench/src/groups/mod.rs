@@ -37,7 +37,7 @@ impl Member {
         Ok(Member { cluster, pipe, group, id: String::new(), generation: -1 })
     }
 
-    /// JoinGroup, twice if an id is required. Whether this one leads, and everybody's ids if it does.
+    /// JoinGroup, twice if an id is required. Everybody's ids, for the leader; nothing for the others.
     async fn join(&mut self) -> Result<Vec<String>> {
         loop {
             let protocol = join_group::Protocol { name: "range", metadata: b"" };

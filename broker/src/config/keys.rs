@@ -245,7 +245,7 @@ pub const KEYS: &[Key] = &[
         1,
         i32::MAX as i64,
         true,
-        "Default of a topic's min.insync.replicas; there is one broker, so above 1 refuses acks=all.",
+        "Default of a topic's min.insync.replicas; never more than the replicas that there are, and there is one broker.",
     ),
     key(
         "log.retention.check.interval.ms",

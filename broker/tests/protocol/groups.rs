@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use rillway_wire::ErrorCode;
 use rillway_wire::api::{
-    delete_groups, describe_groups, find_coordinator, group_report, list_groups, offset_delete,
-    offset_fetch, sync_group,
+    create_partitions, delete_groups, delete_topics, describe_groups, find_coordinator,
+    group_report, list_groups, offset_delete, offset_fetch, sync_group,
 };
 use rillway_wire::batch::{batches, records};
 
@@ -194,8 +194,25 @@ fn committed_offsets_are_records_that_tools_can_read() {
 fn the_topic_of_offsets_is_internal_and_nobody_else_writes_to_it() {
     scenario(1, |rt| async move {
         let mut client = ready(&rt, "t", 1).await;
-        let (code, _) = client.produce("__consumer_offsets", 0, &batch(&[b"x"])).await;
+        let topic = "__consumer_offsets";
+        let (code, _) = client.produce(topic, 0, &batch(&[b"x"])).await;
         assert_eq!(code, ErrorCode::InvalidTopicException);
+
+        let request =
+            delete_topics::Request { topic_names: vec![topic].into(), ..Default::default() };
+        let body = client.call(&request, 5).await;
+        let answer: delete_topics::Response<'_> = decode(&body, 5);
+        assert_eq!(answer.responses.first().unwrap().error_code, ErrorCode::InvalidRequest);
+
+        let more = create_partitions::Topic { name: topic, count: 51, assignments: None };
+        let request = create_partitions::Request {
+            topics: vec![more].into(),
+            timeout_ms: 1_000,
+            validate_only: false,
+        };
+        let body = client.call(&request, 3).await;
+        let answer: create_partitions::Response<'_> = decode(&body, 3);
+        assert_eq!(answer.results.first().unwrap().error_code, ErrorCode::InvalidPartitions);
         let trimmed = crate::field::trim(&mut client, ("__consumer_offsets", 0), -1).await;
         assert_eq!(trimmed, (ErrorCode::InvalidTopicException, -1));
     });
