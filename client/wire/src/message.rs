@@ -9,6 +9,9 @@ use crate::codec::{Context, DecodeErrorKind, Frame, Reader, Wire, Writer};
 use crate::header::{RequestHeader, ResponseHeader};
 use crate::{ApiKey, DecodeError};
 
+/// Room for the answer to a small produce, commit or heartbeat, so that it does not grow a byte at a time.
+const SMALL_RESPONSE: usize = 256;
+
 /// The body of a request or a response.
 pub trait Message<'a>: Wire<'a> {
     const API: ApiKey;
@@ -84,7 +87,9 @@ pub trait ResponseMessage<'a>: Message<'a> {
     /// # Panics
     /// As [`Message::encode_body`].
     fn response_frame(&self, version: i16, correlation_id: i32) -> Frame {
-        let mut to = Writer::new(vec![0; 4]);
+        let mut bytes = Vec::with_capacity(SMALL_RESPONSE);
+        bytes.extend_from_slice(&[0; 4]);
+        let mut to = Writer::new(bytes);
         ResponseHeader { correlation_id }.encode(&mut to, Self::API, version);
         self.encode_body(&mut to, version);
         finish(to)

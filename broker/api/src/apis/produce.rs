@@ -197,8 +197,11 @@ async fn answer(request: Request, topics: Vec<Topic>) -> Result<Option<IoList>, 
         for (index, outcome) in topic.partitions {
             partitions.push(match settle(outcome).await {
                 Ok((produced, given)) => Settled::Done(index, produced, given),
+                // In a box: looking up what a refusal tells made every waiting answer 3.5 KiB large, and a core has
+                // thousands of them waiting.
                 Err(refusal) => {
-                    Settled::refused(&request, &mut leaders, &topic.name, index, refusal).await
+                    let name = &topic.name;
+                    Box::pin(Settled::refused(&request, &mut leaders, name, index, refusal)).await
                 }
             });
         }
