@@ -8,6 +8,8 @@ import struct
 import subprocess
 import time
 
+from verify import stacks
+
 ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 READY_S = 60
 # _IOR('X', 125, __u32), and the flag that says: do not even write the journal.
@@ -62,7 +64,8 @@ class Rillway:
                 return b"ready" in log.read()
 
         if not until(READY_S, answered):
-            raise DidNotStart(f"not ready after {READY_S} s: {tail(self.log)}")
+            stacks(self.process.pid, f"{self.log}.hangs.txt")
+            raise DidNotStart(f"not ready after {READY_S} s: {tail(self.log)}; its stacks: {self.log}.hangs.txt")
 
     def kill(self, how=signal.SIGKILL) -> None:
         if self.process is not None:

@@ -3,10 +3,11 @@
     crash.py kill9|powercut --points N --folder F --port P [--seed S] [--broker rillway|kafka]
              [--cores LIST]... [--set KEY=VALUE]... [--mutant NAME]
 
+Between a kill and the next start, and while it serves again, `rillctl log verify` must find nothing.
 After each restart every log is read from its first offset to its end and compared with everything that
 was ever acknowledged or shown in this data directory; it is renewed every twenty points, so that
 reading it all stays cheap. A quarter of the points kills once more while the broker recovers. Exit code
-0: nothing lost (with a mutant: something was), 1: the opposite, 2: the broker did not start again.
+0: nothing lost (with a mutant: something was), 1: the opposite, 2: the broker did not start again, or hangs.
 """
 
 import argparse
@@ -21,6 +22,7 @@ import load  # noqa: E402
 import wire  # noqa: E402
 from brokers import DidNotStart, Folder, Kafka, LoopDisk, NoLoopDevices, Rillway, until  # noqa: E402
 from ledger import Ledger  # noqa: E402
+from verify import Hangs, Verifier  # noqa: E402
 
 POINTS_PER_DIRECTORY = 20
 LOAD_BYTES = 48 << 20  # of one point, at most; three rings of 16 MiB
@@ -45,6 +47,7 @@ class Run:
         self.ledgers: list[Ledger] = []
         self.producers: dict[str, tuple[int, int]] = {}
         self.wrong: list[str] = []
+        self.verifier = Verifier(options.folder) if options.broker == "rillway" else None
 
     def spawn(self) -> None:
         cores = self.draw.choice(self.o.cores)
@@ -80,6 +83,11 @@ class Run:
         if self.broker.quiet_until_synced and isinstance(self.disk, LoopDisk):
             self.disk.sync()
 
+    def verify(self, when: str) -> None:
+        """Every file of the data directory, as a person would check it before the next start."""
+        if self.verifier:
+            self.wrong += self.verifier.damages(self.disk.path, when)
+
     def load_and_cut(self) -> tuple[float, int]:
         """Runs the load, cuts at a random moment; how long it ran, how many records were acknowledged."""
         before = sum(l.records_acknowledged() for l in self.ledgers)
@@ -101,6 +109,7 @@ class Run:
         until(limit, lambda: LOAD_BYTES - pace.left >= moment or self.stopped(workers), 0.001)
         self.disk.cut(self.broker.kill)
         ran = time.monotonic() - started
+        self.verify("after the kill")
         workers[-1].stop = True
         for worker in workers:
             worker.join(40)
@@ -141,6 +150,7 @@ class Run:
             moment = self.draw.uniform(0, 0.4)
             time.sleep(moment)
             self.disk.cut(self.broker.kill)
+            self.verify("after a kill during recovery")
             again = f", again {moment:.2f} s into recovery"
         self.spawn()
         started = time.monotonic()
@@ -148,6 +158,7 @@ class Run:
         took = time.monotonic() - started
         lost = self.judge(broker)
         broker.close()
+        self.verify("while it serves again")
         self.acknowledged += acknowledged
         self.lost += lost
         verb = "cut" if self.o.mode == "powercut" else "killed"
@@ -166,6 +177,11 @@ class Run:
                     break
         except DidNotStart as why:
             print(f"the broker did not start: {why}")
+            self.wrong.append("see above")
+            return 2
+        except Hangs as why:
+            print(f"hangs: {why}")
+            self.wrong.append("see above")
             return 2
         finally:
             self.broker.kill()
@@ -177,7 +193,8 @@ class Run:
             print(f"  {line}")
         if len(self.wrong) > 12:
             print(f"  and {len(self.wrong) - 12} more")
-        print(f"points {number}, acknowledged {self.acknowledged}, lost {self.lost} (seed {self.o.seed})")
+        verified = f", {self.verifier.checked} times verified" if self.verifier else ""
+        print(f"points {number}, acknowledged {self.acknowledged}, lost {self.lost}{verified} (seed {self.o.seed})")
         if self.wrong:
             print(f"kept for a look: {self.o.folder}")
         if self.o.mutant:
