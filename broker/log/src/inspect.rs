@@ -3,19 +3,20 @@
 //!
 //! Frames are read with [`crate::read_frame`], batches with rillway-wire.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::bytes::Malformed;
 use crate::checkpoint::{CheckpointRead, read_checkpoint};
 use crate::directory::{CurrentFile, StorageFile};
-use crate::entry::{Entry, entries};
+use crate::entry::{Entry, ExtentEntry, entries};
 use crate::error::{Error, Result};
-use crate::frame::FrameHeader;
+use crate::frame::{Expected, FrameHeader};
 use crate::ids::{Generation, Sequence};
-use crate::limits::BLOCK;
 use crate::meta::SegmentMeta;
+use crate::replay::{RecoveredPartition, Replay};
 use crate::state::PartitionState;
 use crate::storage::RingRef;
+use crate::tail::recorded;
 
 /// Where the first frame of a ring stands, in bytes.
 pub const FRAMES_START: u64 = crate::rings::FRAMES_START;
@@ -136,17 +137,112 @@ pub fn frame_entries<'a>(
     entries(payload, header.entries).map_err(Problem::from)
 }
 
-/// The places in `bytes` (of a ring, from its start) that hold a header of this ring with a sequence of at least
-/// `from`, with that sequence.
-pub fn headers_from(ring: &RingRef, bytes: &[u8], from: Sequence) -> Vec<(u64, Sequence)> {
-    let blocks = bytes.chunks(BLOCK).enumerate().skip(1);
-    blocks
-        .filter_map(|(at, block)| {
-            let (header, _) = FrameHeader::decode(ring.salt, block)?;
-            (header.ring == ring.id && header.sequence >= from)
-                .then_some(((at * BLOCK) as u64, header.sequence))
+/// The header of a frame of this ring, if a block of it begins with one.
+pub fn frame_header(ring: &RingRef, block: &[u8]) -> Option<FrameHeader> {
+    let (header, _) = FrameHeader::decode(ring.salt, block)?;
+    (header.ring == ring.id).then_some(header)
+}
+
+/// Whether a file that is one of a ring's checkpoints was made and never written: it holds what it was pre-written with.
+pub fn never_written(bytes: &[u8]) -> bool {
+    bytes.iter().all(|b| *b == crate::rings::PATTERN)
+}
+
+/// What a start would find: a checkpoint, and the frames behind it, applied one after the other as recovery does.
+pub struct Replaying {
+    dir: PathBuf,
+    replay: Replay,
+}
+
+impl Replaying {
+    /// Begins with a checkpoint's bytes.
+    ///
+    /// # Errors
+    /// As [`checkpoint`]; the inner error too.
+    pub fn new(path: &Path, ring: &RingRef, bytes: &[u8]) -> Result<Replaying> {
+        match read_checkpoint(path, ring, bytes)? {
+            CheckpointRead::Valid(read) => {
+                let ring_path = crate::rings::ring_path(&ring.dir, ring.id);
+                Ok(Replaying { dir: ring.dir.clone(), replay: Replay::new(ring, ring_path, read) })
+            }
+            CheckpointRead::Invalid(m) => {
+                Err(Error::corrupt(path, m.at as u64, m.what, m.got, m.expected))
+            }
+        }
+    }
+
+    /// The frame that is looked for next.
+    pub fn expected(&self) -> Expected {
+        self.replay.expected
+    }
+
+    /// Where it is looked for first, in bytes; then at [`FRAMES_START`].
+    pub fn position(&self) -> u64 {
+        self.replay.position
+    }
+
+    /// What is expected behind a frame that was not applied yet.
+    pub fn behind(&self, header: &FrameHeader, crc: u32) -> Expected {
+        self.replay.behind(header, crc)
+    }
+
+    /// Extents of a frame that was not applied yet, with the files in which they stand. Recovery compares those of a
+    /// ring's last frame with their CRC, and ends the log before that frame if they do not fit.
+    pub fn extents<'a>(&self, list: &'a [Entry<'a>]) -> Vec<(PathBuf, &'a ExtentEntry<'a>)> {
+        self.replay.extents(&self.dir, list)
+    }
+
+    /// Applies the expected frame, which was found at `position`.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`]: an entry that does not fit what is known.
+    pub fn apply(
+        &mut self,
+        position: u64,
+        header: &FrameHeader,
+        crc: u32,
+        list: &[Entry<'_>],
+    ) -> Result<()> {
+        self.replay.apply_frame(position, header, crc, list)
+    }
+
+    /// What is known where the log ends.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`]: entries of a partition that nobody knows.
+    pub fn finish(self) -> Result<Replayed> {
+        self.replay.check_orphans()?;
+        let recovered = self.replay.recovered;
+        let partition = |(_, p): (usize, RecoveredPartition)| {
+            let tail = |s| recorded(&p.tails, s).concat();
+            let tails = p.state.segments.iter().map(tail).collect();
+            ReplayedPartition { tails, state: p.state }
+        };
+        Ok(Replayed {
+            partitions: recovered.partitions.into_values().map(partition).collect(),
+            deletions: recovered.deletions.into_iter().map(|d| d.directory).collect(),
         })
-        .collect()
+    }
+}
+
+/// What a ring holds.
+#[derive(Debug, Default)]
+pub struct Replayed {
+    pub partitions: Vec<ReplayedPartition>,
+    /// Directories of partitions that are being deleted.
+    pub deletions: Vec<String>,
+}
+
+/// A partition, with the bytes `durable .. length` of its segments, in their order.
+#[derive(Clone, Debug)]
+pub struct ReplayedPartition {
+    pub state: PartitionState,
+    pub tails: Vec<Vec<u8>>,
+}
+
+/// Whether these are the bytes of an extent.
+pub fn extent_fits(extent: &ExtentEntry<'_>, bytes: &[u8]) -> bool {
+    bytes.len() as u64 == extent.length && crc32c::crc32c(bytes) == extent.crc
 }
 
 /// A `.meta` file.

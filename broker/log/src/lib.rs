@@ -26,6 +26,7 @@ mod directory;
 mod rings;
 
 mod recovery;
+mod replay;
 mod ring;
 mod storage;
 

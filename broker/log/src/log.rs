@@ -19,7 +19,7 @@ use crate::entry::PartitionRef;
 use crate::error::{Error, Result};
 use crate::ids::{PartitionId, Sequence};
 use crate::meta::SegmentMeta;
-use crate::recovery::RecoveredPartition;
+use crate::replay::RecoveredPartition;
 use crate::state::{
     Change, PartitionState, ProducerTable, SegmentKey, SegmentState, SegmentStatus,
 };

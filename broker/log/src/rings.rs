@@ -14,7 +14,7 @@ use crate::storage::RingRef;
 const MAGIC: &[u8; 8] = b"RWRING01";
 const HEADER_LEN: usize = 52;
 /// What a ring is pre-written with: some devices turn zeros into holes, and then a commit would allocate.
-const PATTERN: u8 = 0xa5;
+pub(crate) const PATTERN: u8 = 0xa5;
 const WRITE: usize = 1 << 20;
 const CHECKPOINT_STEP: u64 = 256 << 10;
 

@@ -12,7 +12,7 @@ use crate::checkpoint::{begin_record, end_record, put_deletion};
 use crate::directory::{CurrentFile, RingLine, StorageFile, read_optional, replace_file};
 use crate::error::{Error, Result};
 use crate::ids::{Generation, PartitionId, RingId, Sequence, TopicId};
-use crate::recovery::{Recovered, RecoveredPartition};
+use crate::replay::{Recovered, RecoveredPartition};
 use crate::rings::{CheckpointBody, checkpoint_path, create_ring, ring_path};
 use crate::store::{Store, StoreOptions};
 

@@ -24,7 +24,8 @@ use crate::limits::{
 };
 use crate::log::{Log, LogConfig};
 use crate::mutant::{Active, Mutant};
-use crate::recovery::{Recovered, RecoveredPartition, recover};
+use crate::recovery::recover;
+use crate::replay::{Recovered, RecoveredPartition};
 use crate::ring::Ring;
 use crate::state::{PartitionState, SegmentStatus};
 use crate::storage::RingRef;

@@ -2,16 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-use rillway_log::inspect::{self, Checkpoint};
-use rillway_log::{Entry, SegmentStatus};
+use rillway_log::inspect::{self, Replaying};
+use rillway_log::{BLOCK, Entry, SegmentStatus};
 use rillway_wire::batch::{BatchError, BatchView, RecordView, decompress, records};
 use serde_json::{Value, json};
 
 use super::batches::{is_zero, walk};
+use super::files::{Disk, Files};
 use super::names::{Kind, kind};
 use super::ring;
 use super::root::{self, Root};
-use super::{entries, read};
+use super::{entries, failed, read};
 use crate::error::{Error, Result};
 use crate::output::{Output, Table, print, print_json, size, time};
 
@@ -204,60 +205,45 @@ fn meta(path: &Path, output: Output) -> Result<()> {
     print([head].into_iter().chain(table.lines()))
 }
 
-/// The newest checkpoint of a ring, shown by its frames.
+/// The frames behind the newest checkpoint of a ring.
 fn frames(path: &Path, id: u64, output: Output) -> Result<()> {
     let root = Root::open(&root::find(path)?)?;
     let ring = root.ring(id).ok_or_else(|| Error::UnknownFile(path.to_path_buf()))?;
-    let bytes = read(path)?;
-    inspect::ring_header(path, ring, &bytes)?;
-    let mut files = Vec::new();
-    for path in ring::checkpoint_paths(ring) {
-        files.push((read(&path)?, path));
-    }
-    let mut newest: Option<Checkpoint<'_>> = None;
-    for (bytes, path) in &files {
-        if let Ok(checkpoint) = inspect::checkpoint(path, ring, bytes)?
-            && newest.as_ref().is_none_or(|n| n.number < checkpoint.number)
-        {
-            newest = Some(checkpoint);
-        }
-    }
-    let Some(newest) = newest else {
-        return Err(Error::Damaged { path: path.to_path_buf(), found: 2 });
+    inspect::ring_header(path, ring, &Disk.read_at(path, 0, BLOCK).map_err(failed(path))?)?;
+    let slots = ring::checkpoints(&Disk, ring);
+    let Some((slot, number)) = ring::newest(&slots) else {
+        return Err(Error::Damaged { path: path.to_path_buf(), found: slots.len() });
     };
-    let (frames, position, end) = ring::frames(ring, &bytes, &newest);
-    let ended = format!("{end:?}").to_lowercase();
-    if output.json {
-        let frame = |f: &ring::Frame<'_>| {
-            let entries = f.entries.as_ref().map(|all| all.iter().map(entry).collect::<Vec<_>>());
-            json!({
+    let mut replaying = Replaying::new(&slot.path, ring, &slot.bytes)?;
+    let mut all = Vec::new();
+    let mut table = Table::new(&[">POSITION", ">SEQUENCE", ">BYTES", "TIME", "ENTRIES"]);
+    let (position, end, _) = ring::replay(&Disk, ring, &mut replaying, |f| {
+        let entries = match f.entries {
+            Ok(entries) => entries.iter().map(entry).collect::<Vec<_>>(),
+            Err(p) => vec![format!("{}: got {}, expected {}", p.what, p.got, p.expected)],
+        };
+        if output.json {
+            all.push(json!({
                 "position": f.position,
                 "sequence": f.header.sequence.0,
                 "bytes": f.header.frame_len(),
                 "time_ms": f.header.wall_ms,
                 "mark": f.header.mark,
                 "checkpoint": f.header.checkpoint,
-                "entries": entries.unwrap_or_default(),
-            })
-        };
-        let all = frames.iter().map(frame).collect::<Value>();
-        let end = json!({"position": position, "kind": ended});
-        return print_json(&json!({"checkpoint": newest.number, "frames": all, "end": end}));
-    }
-    let mut table = Table::new(&[">POSITION", ">SEQUENCE", ">BYTES", "TIME", "ENTRIES"]);
-    for f in &frames {
-        let entries = match &f.entries {
-            Ok(_) if f.header.mark => "mark".to_string(),
-            Ok(entries) => entries.iter().map(entry).collect::<Vec<_>>().join("; "),
-            Err(problem) => {
-                format!("{}: got {}, expected {}", problem.what, problem.got, problem.expected)
-            }
-        };
+                "entries": entries,
+            }));
+            return;
+        }
+        let entries = if f.header.mark { "mark".to_string() } else { entries.join("; ") };
         let (sequence, len) = (f.header.sequence.0.to_string(), f.header.frame_len().to_string());
         table.row([f.position.to_string(), sequence, len, time(f.header.wall_ms), entries]);
+    });
+    if output.json {
+        let end = json!({"position": position, "kind": end.word()});
+        return print_json(&json!({"checkpoint": number, "frames": all, "end": end}));
     }
-    let head = format!("ring {id}, frames behind checkpoint {}", newest.number);
-    let end = format!("ends at byte {position}: {ended}");
+    let head = format!("ring {id}, frames behind checkpoint {number}");
+    let end = format!("ends at byte {position}: {}", end.word());
     print([head].into_iter().chain(table.lines()).chain([end]))
 }
 

@@ -1,12 +1,18 @@
 //! `rillctl log`: the files of a data directory, read as they are on disk. Nothing is written or locked, so the broker
-//! may run meanwhile; what it writes just then is told apart by nobody, and shows as a torn end.
+//! may run meanwhile.
 
 mod batches;
 mod dump;
+mod files;
+mod findings;
+mod known;
 mod names;
+mod partition;
 mod ring;
 mod root;
 mod segment;
+#[cfg(test)]
+mod tests;
 mod verify;
 
 use std::path::{Path, PathBuf};
@@ -29,7 +35,12 @@ pub(crate) fn run(command: Command) -> Result<()> {
 
 /// The bytes of a file.
 fn read(path: &Path) -> Result<Vec<u8>> {
-    std::fs::read(path).map_err(|source| Error::File { path: path.to_path_buf(), source })
+    std::fs::read(path).map_err(failed(path))
+}
+
+/// What the system says of a file, as an error.
+fn failed(path: &Path) -> impl Fn(std::io::Error) -> Error {
+    move |source| Error::File { path: path.to_path_buf(), source }
 }
 
 /// What lies in a directory, by name; nothing when it is gone.

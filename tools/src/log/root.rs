@@ -5,25 +5,35 @@ use std::path::{Path, PathBuf};
 use rillway_log::RingRef;
 use rillway_log::inspect;
 
-use super::read;
+use super::files::{Disk, Files};
+use super::known::RootError;
 use crate::error::{Error, Result};
 
 /// A data directory.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Root {
-    pub(super) dir: PathBuf,
     pub(super) storage: [u8; 16],
     pub(super) rings: Vec<RingRef>,
 }
 
 impl Root {
-    /// Opens a data directory by its two text files.
-    pub(super) fn open(dir: &Path) -> Result<Root> {
+    /// Reads a data directory's two text files.
+    pub(super) fn read(files: &impl Files, dir: &Path) -> std::result::Result<Root, RootError> {
         let path = dir.join("storage");
-        let storage = inspect::storage(&path, &read(&path)?)?;
+        let bytes = files.read(&path).map_err(|why| (path.clone(), Err(why)))?;
+        let storage = inspect::storage(&path, &bytes).map_err(|error| (path, Ok(error)))?;
         let path = dir.join("rings").join("current");
-        let rings = inspect::rings(&path, dir, &read(&path)?)?;
-        Ok(Root { dir: dir.to_path_buf(), storage, rings })
+        let bytes = files.read(&path).map_err(|why| (path.clone(), Err(why)))?;
+        let rings = inspect::rings(&path, dir, &bytes).map_err(|error| (path, Ok(error)))?;
+        Ok(Root { storage, rings })
+    }
+
+    /// The same of a directory that is on disk.
+    pub(super) fn open(dir: &Path) -> Result<Root> {
+        Root::read(&Disk, dir).map_err(|(path, error)| match error {
+            Ok(error) => Error::Log(error),
+            Err(source) => Error::File { path, source },
+        })
     }
 
     /// The ring with this number.

@@ -18,6 +18,12 @@ impl EpochMap {
         &self.entries
     }
 
+    /// The epoch that a record at `offset` was written in; `None` below the first one that is known.
+    pub fn at(&self, offset: i64) -> Option<i32> {
+        let at = self.entries.partition_point(|(_, start)| *start <= offset);
+        at.checked_sub(1).and_then(|at| self.entries.get(at)).map(|(epoch, _)| *epoch)
+    }
+
     /// The newest epoch, if there is one.
     pub fn latest(&self) -> Option<i32> {
         self.entries.last().map(|(epoch, _)| *epoch)
