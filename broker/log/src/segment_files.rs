@@ -130,6 +130,13 @@ impl Log {
         self.refuse(format!("{} is missing", path.display()))
     }
 
+    /// Whether there are segments whose files must be there (FORMAT.md 5).
+    fn has_durable(&self) -> bool {
+        let state = self.state();
+        let p = &state.flushed;
+        p.segments.iter().any(|s| s.durable > 0 && s.end > p.log_start)
+    }
+
     /// The partition's directory, with its identity. One of the same name and another topic id is renamed away first:
     /// it belongs to a topic that is deleted.
     async fn make_directory(&self, store: &Inner) -> Result<()> {
@@ -145,6 +152,13 @@ impl Log {
         if found.as_deref() == Some(identity.as_bytes()) {
             self.directory_made.set(true);
             return Ok(());
+        }
+        // What is durable here is ours, and so was the identity beside it. One wrong bit in it would otherwise have the
+        // whole directory renamed away as a stranger's, and removed at the next start.
+        if found.is_some() && self.has_durable() {
+            let told =
+                format!("{} is not that of topic id {}", path.display(), self.id().topic.base64());
+            return Err(self.refuse(told));
         }
         let made = async {
             if let Some(found) = found {

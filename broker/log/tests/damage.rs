@@ -237,3 +237,29 @@ fn a_ring_that_was_cut_is_refused() {
     let words = drill.refused();
     assert!(words.contains("length of a ring"), "{words}");
 }
+
+#[test]
+fn a_rotten_identity_refuses_its_partition_and_nothing_of_it_is_removed() {
+    let drill = Drill::new(9);
+    drill.life(End::Clean, |n| async move {
+        n.fill(&n.log(topic(1)).await, 20, 60_000).await;
+    });
+    let (disk, path) = (drill.world.disk(NODE), drill.path("t1-0/partition.metadata"));
+    disk.flip(&path, 30, 1);
+    // Two starts: what one renames away the next one removes.
+    for _ in 0..2 {
+        drill.life(End::Clean, |n| async move {
+            let log = n.log(topic(1)).await;
+            assert!(log.append_as_leader(&batch(20, 60_000)).await.is_err());
+            let why = log.refused().expect("it is refused");
+            assert!(why.contains("partition.metadata"), "{why}");
+        });
+    }
+    disk.flip(&path, 30, 1);
+    drill.life(End::Kill, |n| async move {
+        let log = n.log(topic(1)).await;
+        n.holds(&log, 20, 60_000).await;
+        n.append(&log, &batch(20, 60_000)).await;
+    });
+    drill.life(End::PowerCut, |n| async move { n.holds(&n.log(topic(1)).await, 21, 60_000).await });
+}

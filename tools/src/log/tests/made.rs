@@ -68,6 +68,12 @@ impl Node {
         for ring in opened.rings() {
             stores.push(Store::open(&rt, ring, &store).await.expect("a ring"));
         }
+        // A name has one topic at a time, which the metadata sees to in a broker.
+        for store in &stores {
+            for log in store.logs().into_iter().filter(|log| log.topic() == "gone") {
+                store.delete(log.id()).await.expect("a delete");
+            }
+        }
         Node { rt, stores, _storage: opened, tag: 1 }
     }
 
