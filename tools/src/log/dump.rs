@@ -9,10 +9,13 @@ use serde_json::{Value, json};
 
 use super::batches::{is_zero, walk};
 use super::files::{Disk, Files};
-use super::names::{Kind, kind};
+use super::findings::Findings;
+use super::known::known;
+use super::names::{Kind, Segment, kind};
+use super::partition::behind_file;
 use super::ring;
 use super::root::{self, Root};
-use super::{entries, failed, read};
+use super::{entries, failed, offsets, read};
 use crate::error::{Error, Result};
 use crate::output::{Output, Table, print, print_json, size, time};
 
@@ -28,6 +31,9 @@ pub(crate) struct Args {
     /// With the records of a segment's batches.
     #[arg(long)]
     records: bool,
+    /// With the records of a segment of `__consumer_offsets`, decoded.
+    #[arg(long, conflicts_with = "records")]
+    offsets: bool,
     #[command(flatten)]
     output: Output,
 }
@@ -44,7 +50,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         }
         Kind::Lock => print(["empty: the broker that runs has it locked".to_string()]),
         Kind::Reserve => print([format!("room for a full disk, {} bytes", read(path)?.len())]),
-        Kind::Log(_) => segment(path, args),
+        Kind::Log(file) => segment(path, file, args),
         Kind::Meta(_) => meta(path, args.output),
         Kind::Ring(id) => frames(path, id, args.output),
         Kind::Checkpoint(id) => checkpoint(path, id, args.output),
@@ -79,8 +85,27 @@ fn folder(dir: &Path, output: Output) -> Result<()> {
     print(table.lines())
 }
 
-fn segment(path: &Path, args: &Args) -> Result<()> {
-    let bytes = read(path)?;
+/// The bytes of a segment: of one that is not sealed the last ones stand in a ring.
+fn segment_bytes(path: &Path, file: Segment) -> Result<Vec<u8>> {
+    let mut bytes = read(path)?;
+    if file.deleted || path.with_extension("meta").exists() {
+        return Ok(bytes);
+    }
+    let dir = root::find(path).ok();
+    let known = dir.and_then(|dir| known(&Disk, &dir, &mut Findings::default()));
+    let path = path.canonicalize().map_err(failed(path))?;
+    if let Some((durable, tail)) = known.as_ref().and_then(|k| behind_file(k, &path, file))
+        && let Ok(durable) = usize::try_from(durable)
+        && durable <= bytes.len()
+    {
+        bytes.truncate(durable);
+        bytes.extend_from_slice(tail);
+    }
+    Ok(bytes)
+}
+
+fn segment(path: &Path, file: Segment, args: &Args) -> Result<()> {
+    let bytes = segment_bytes(path, file)?;
     let mut table = Table::new(&[
         ">POSITION",
         ">BYTES",
@@ -95,6 +120,7 @@ fn segment(path: &Path, args: &Args) -> Result<()> {
         ">LEADER EPOCH",
         "CRC",
     ]);
+    let shown = args.records || args.offsets;
     let (mut all, mut lines, mut end) = (Vec::new(), Vec::new(), None);
     for (at, batch) in walk(&bytes) {
         let batch = match batch {
@@ -128,7 +154,7 @@ fn segment(path: &Path, args: &Args) -> Result<()> {
                 "leader_epoch": batch.leader_epoch(),
                 "crc": format!("{:08x}", batch.crc()),
                 "crc_fits": batch.check_crc(),
-                "content": args.records.then(|| contents(&batch)),
+                "content": shown.then(|| contents(&batch, args.offsets)),
             }));
             continue;
         }
@@ -146,8 +172,14 @@ fn segment(path: &Path, args: &Args) -> Result<()> {
             batch.leader_epoch().to_string(),
             crc.to_string(),
         ]);
-        if args.records {
-            lines.extend(contents(&batch).as_array().into_iter().flatten().map(Value::to_string));
+        if shown {
+            lines.extend(
+                contents(&batch, args.offsets)
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .map(Value::to_string),
+            );
         }
     }
     if args.output.json {
@@ -156,21 +188,28 @@ fn segment(path: &Path, args: &Args) -> Result<()> {
     print(table.lines().into_iter().chain(lines).chain(end))
 }
 
-/// The records of a batch; bytes that are no text are shown with replacement characters.
-fn contents(batch: &BatchView<'_>) -> Value {
+/// The records of a batch, those of committed offsets decoded; other bytes that are no text are shown with replacement
+/// characters.
+fn contents(batch: &BatchView<'_>, as_offsets: bool) -> Value {
     let unpacked =
         match batch.codec().and_then(|codec| decompress(codec, batch.records(), MAX_BATCH)) {
             Ok(unpacked) => unpacked,
             Err(error) => return json!([{"error": error.to_string()}]),
         };
-    let text = |bytes: Option<&[u8]>| bytes.map(|b| String::from_utf8_lossy(b).into_owned());
+    let text = |bytes: Option<&[u8]>| json!(bytes.map(String::from_utf8_lossy));
     let record = |record: Result<RecordView<'_>, BatchError>| match record {
-        Ok(r) => json!({
-            "offset": batch.base_offset().saturating_add(i64::from(r.offset_delta)),
-            "timestamp_ms": batch.base_timestamp().saturating_add(r.timestamp_delta),
-            "key": text(r.key),
-            "value": text(r.value),
-        }),
+        Ok(r) => {
+            let (key, value) = match as_offsets {
+                true => offsets::decoded(r.key, r.value),
+                false => (text(r.key), text(r.value)),
+            };
+            json!({
+                "offset": batch.base_offset().saturating_add(i64::from(r.offset_delta)),
+                "timestamp_ms": batch.base_timestamp().saturating_add(r.timestamp_delta),
+                "key": key,
+                "value": value,
+            })
+        }
         Err(error) => json!({"error": error.to_string()}),
     };
     records(&unpacked).map(record).collect()

@@ -7,6 +7,7 @@ mod files;
 mod findings;
 mod known;
 mod names;
+mod offsets;
 mod partition;
 mod ring;
 mod root;

@@ -69,6 +69,19 @@ fn row_of(state: &PartitionState, file: Segment) -> Option<&SegmentState> {
     state.segment(file.base).filter(|row| row.compaction == file.compaction)
 }
 
+/// Of a segment's file: up to where it is durable, and the bytes behind that which the ring holds.
+pub(super) fn behind_file<'a>(
+    known: &'a Known,
+    path: &Path,
+    file: Segment,
+) -> Option<(u64, &'a [u8])> {
+    let p = known.partitions.get(name(path.parent()?))?;
+    let mut rows = p.state.segments.iter().zip(&p.tails);
+    let (row, tail) =
+        rows.find(|(row, _)| row.base == file.base && row.compaction == file.compaction)?;
+    Some((row.durable, tail))
+}
+
 fn snapshot(files: &impl Files, path: &Path, findings: &mut Findings) {
     findings.looked_at(path);
     match files.read(path) {

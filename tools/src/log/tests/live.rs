@@ -63,12 +63,12 @@ fn told(findings: &Findings) -> String {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 8, ..ProptestConfig::default() })]
 
     #[test]
     fn nothing_is_called_damaged_while_a_node_writes_it(
         seed in 0u64..1_000_000,
-        begun_ms in 1u64..4_000,
+        begun_ms in 1u64..2_000,
         steps in proptest::collection::vec(prop_oneof![0u64..200, 0u64..20_000], 1..40),
     ) {
         let world = World::new(seed);
