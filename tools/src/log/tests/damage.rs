@@ -1,5 +1,5 @@
 //! One wrong bit anywhere, and files that are cut: what the format protects is found, and what nothing protects is this
-//! list and no more (FORMAT.md 10).
+//! list and no more (FORMAT.md 9).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
