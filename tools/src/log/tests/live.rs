@@ -63,7 +63,7 @@ fn told(findings: &Findings) -> String {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 8, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
     fn nothing_is_called_damaged_while_a_node_writes_it(
