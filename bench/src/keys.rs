@@ -13,7 +13,7 @@ const DRAWS: u64 = 4;
 
 /// The arguments.
 #[derive(clap::Args, Clone, Debug)]
-pub(crate) struct Args {
+pub(crate) struct KeyArgs {
     /// Give each record one of so many keys, drawn uniformly for each partition. Without it records have no key.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     keys: Option<u32>,
@@ -25,7 +25,7 @@ pub(crate) struct Args {
     seed: u64,
 }
 
-impl Args {
+impl KeyArgs {
     pub(crate) fn keys(&self) -> Option<Keys> {
         self.keys.map(|count| Keys::new(count, self.zipf, self.seed))
     }

@@ -75,3 +75,15 @@ fn main() -> ExitCode {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_holds_together() {
+        // Names that two flattened groups share are only found when a subcommand is built.
+        Cli::command().debug_assert();
+    }
+}

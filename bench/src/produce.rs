@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::cluster::Broker;
 use crate::error::{Error, Result};
-use crate::keys;
+use crate::keys::KeyArgs;
 use crate::latency_figures::Quantiles;
 use crate::load::{self, Outcome, Plan};
 use crate::meter::Window;
@@ -93,7 +93,7 @@ struct Load {
     #[arg(long, value_name = "BYTES", default_value = "1k", value_parser = node::bytes)]
     record_bytes: u64,
     #[command(flatten)]
-    keys: keys::Args,
+    keys: KeyArgs,
     #[arg(long, value_enum, default_value_t = Acks::All)]
     acks: Acks,
     /// How requests follow each other at a rate.

@@ -48,6 +48,8 @@ struct Figures {
     /// By DescribeLogDirs.
     bytes_before: i64,
     bytes_after: i64,
+    /// When the settings were changed, in ms since 1970.
+    started_at_ms: i64,
     /// From the change of settings to the first and to the last change of the size.
     first_s: f64,
     seconds: f64,
@@ -100,7 +102,7 @@ async fn settle(rt: Runtime, args: Args) -> Result<()> {
     let mut sizes = Sizes::new(size(&pipes, &topic).await?);
     let (usage_before, mut usage) = (used()?, None);
     progress.phase("waiting for the first change");
-    let started = rt.now();
+    let (started, started_at_ms) = (rt.now(), rt.wall_ms());
     if !args.config.is_empty() {
         let client = Client::new(&rt, cluster.config.clone());
         let changes = args.config.iter().map(|(name, value)| (name.clone(), Some(value.clone())));
@@ -125,16 +127,21 @@ async fn settle(rt: Runtime, args: Args) -> Result<()> {
     }
     progress.done();
     let broker = usage.zip(usage_before).map(|(after, before)| &after - &before);
-    let figures = figures(&sizes, started, broker);
+    let figures = figures(&sizes, (started, started_at_ms), broker);
     if args.own.json { report::json(&figures) } else { print(&figures) }
 }
 
-fn figures(sizes: &Sizes<Instant>, started: Instant, broker: Option<Usage>) -> Figures {
+fn figures(
+    sizes: &Sizes<Instant>,
+    (started, started_at_ms): (Instant, i64),
+    broker: Option<Usage>,
+) -> Figures {
     let after = |at: Option<Instant>| at.map_or(0.0, |at| at.since(started).as_secs_f64());
     let seconds = after(sizes.last_change);
     Figures {
         bytes_before: sizes.before,
         bytes_after: sizes.last,
+        started_at_ms,
         first_s: after(sizes.first_change),
         seconds,
         mib_per_s: sizes.before as f64 / f64::from(1 << 20) / seconds.max(1e-9),
