@@ -5,6 +5,7 @@ alike, since each broker's own words count other bytes: Kafka's log-cleaner.log 
 """
 
 import os
+import time
 
 from measure import Bench, say
 from report import Rounds
@@ -90,6 +91,8 @@ def fill(b: Bench, system, topic: str, segment: int, segments: int, keys: int) -
     arguments += [word for config in configs for word in ("--config", config)]
     b.fill(system, topic, str(payload(segment, segments)), arguments)
     os.sync()
+    # What is in memory only goes to segments now.
+    time.sleep(b.seconds(3))
 
 
 def settling(topic: str) -> list[str]:
