@@ -30,19 +30,23 @@ class Bench:
             say(f"starting {name}")
             system = KINDS[name](self.o, self.o.folder).fresh()
             self.running[name] = system
-            if name == "kafka":
-                # The JVM compiles what runs often, for long, and on the broker's processor: its first seconds are no measure of it.
-                seconds = 0.5 if self.quick else 6
-                for size, flight, connections in (("1k", 64, 16), ("1k", 64, 1), ("16k", 16, 1), ("1000k", 5, 1)):
-                    load = ["--batch-bytes", size, "--in-flight", str(flight), "--connections", str(connections)]
-                    self.produce(system, "warm", load, seconds, note=False)
-                self.consume(system, "warm", ["--last", "64M"], seconds / 2, note=False)
-                self.delete(system, "warm")
+            self.warm(system)
         return self.running[name]
 
-    def own(self, name: str, folder: str) -> System:
+    def warm(self, system: System) -> None:
+        """The JVM compiles what runs often, for long, and on the broker's processor: its first seconds are no measure of it."""
+        if system.name != "kafka":
+            return
+        seconds = 0.5 if self.quick else 6
+        for size, flight, connections in (("1k", 64, 16), ("1k", 64, 1), ("16k", 16, 1), ("1000k", 5, 1)):
+            load = ["--batch-bytes", size, "--in-flight", str(flight), "--connections", str(connections)]
+            self.produce(system, "warm", load, seconds, note=False)
+        self.consume(system, "warm", ["--last", "64M"], seconds / 2, note=False)
+        self.delete(system, "warm")
+
+    def own(self, name: str, folder: str, settings: tuple[str, ...] = ()) -> System:
         """A broker for one goal, which starts and stops it."""
-        return KINDS[name](self.o, os.path.join(self.o.folder, folder))
+        return KINDS[name](self.o, os.path.join(self.o.folder, folder), settings)
 
     def peers(self, *names: str) -> list[str]:
         return [n for n in names if n != "kafka" or self.o.kafka]

@@ -51,8 +51,10 @@ def until_open(port: int, process: subprocess.Popen | None, seconds: float = REA
 class System:
     name = "?"
 
-    def __init__(self, options, folder: str):
+    def __init__(self, options, folder: str, settings: tuple[str, ...] = ()):
         self.o = options
+        # NAME=VALUE, of those that all brokers know by the same name.
+        self.settings = settings
         self.folder = os.path.join(folder, self.name)
         self.port = free_port()
         self.pid = 0
@@ -125,6 +127,7 @@ class Rillway(Child):
         return [
             self.o.rillway, "serve", "--data-dir", self.data, "--listen", self.bootstrap,
             "--cores", str(self.o.broker_cpu), "--set", "log.segment.delete.delay.ms=1000",
+            *(word for setting in self.settings for word in ("--set", setting)),
         ]  # fmt: skip
 
 
@@ -154,7 +157,7 @@ class Kafka(System):
     def start(self) -> None:
         self.started = time.time()
         command = [os.path.join(ROOT, "ci/peers/kafka"), "start", str(self.port), self.folder]
-        command += ["log.segment.delete.delay.ms=1000", "log.retention.check.interval.ms=5000"]
+        command += ["log.segment.delete.delay.ms=1000", "log.retention.check.interval.ms=5000", *self.settings]
         environment = dict(os.environ, CPUS=str(self.o.broker_cpu))
         log_path = os.path.join(self.folder, "log")
         with open(log_path, "ab") as log:

@@ -3,6 +3,7 @@
 import tempfile
 import unittest
 
+from compaction import BATCH, covered, cpu_per_gib, payload
 from measure import generic
 from report import Line, Section, document, keep, kept, number, ratios, spread, verdict
 
@@ -61,6 +62,27 @@ class Printing(unittest.TestCase):
         text = document(again, ["a machine"])
         self.assertIn("x (3.0x)", text)
         self.assertIn("kafka 5.00x", text)
+
+
+class Compaction(unittest.TestCase):
+    def test_the_part_of_a_window_in_which_the_cleaner_ran(self):
+        self.assertEqual(covered((10, 20), (5, 30)), 1)
+        self.assertEqual(covered((10, 20), (5, 15)), 0.5)
+        self.assertEqual(covered((10, 20), (18, 19)), 0.1)
+        self.assertEqual(covered((10, 20), (20, 30)), 0)
+        self.assertEqual(covered((10, 20), (1, 2)), 0)
+
+    def test_cpu_is_counted_by_what_was_there_before(self):
+        used = {"cpu_user_s": 1.0, "cpu_system_s": 0.5}
+        self.assertEqual(cpu_per_gib({"broker": used, "bytes_before": 2**31, "bytes_after": 2**20}), 0.75)
+
+    def test_a_fill_leaves_next_to_nothing_in_the_active_segment(self):
+        for segment, segments in ((16 << 20, 8), (64 << 20, 17)):
+            batches = payload(segment, segments) / (16 << 10)
+            # A segment takes whole batches, as many as fit.
+            behind = batches - segments * (segment // BATCH)
+            self.assertEqual(behind, 8)
+            self.assertLess(behind * BATCH, segment / 100)
 
 
 if __name__ == "__main__":

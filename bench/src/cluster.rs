@@ -180,7 +180,8 @@ impl Cluster {
     /// Every partition takes one small batch, however often it has to be tried.
     pub(crate) async fn prime(&self, topic: &Topic, timestamp: i64) -> Result<()> {
         let mut batch = BatchBuilder::new(Codec::None);
-        batch.push(timestamp, None, Some(b"prime"), &[]);
+        // With a key, since a compacted topic refuses records without.
+        batch.push(timestamp, Some(b"prime"), Some(b"prime"), &[]);
         let batch = batch.build().expect("no codec");
         let until = self.rt.now() + self.config.call_timeout;
         for (node, partitions) in &topic.nodes {

@@ -31,6 +31,8 @@ pub(crate) enum Error {
     Answer(#[from] rillway_wire::DecodeError),
     #[error("{topic}-{partition} has nothing to read: it starts at {start} and ends at {end}")]
     Empty { topic: String, partition: i32, start: i64, end: i64 },
+    #[error("the size of topic {topic} did not change within {seconds} s")]
+    Unchanged { topic: String, seconds: u64 },
     #[error("nothing was answered for {0} s")]
     Silence(u64),
     #[error("{0}")]
@@ -54,6 +56,7 @@ impl Error {
             | Self::Refused { .. }
             | Self::Answer(_)
             | Self::Empty { .. }
+            | Self::Unchanged { .. }
             | Self::Silence(_) => 1,
         }
     }
@@ -69,6 +72,9 @@ impl Error {
             }
             Self::NoTopic(_) | Self::Empty { .. } => {
                 Some("Fill it first: rillbench produce --topic NAME --bytes 1G.")
+            }
+            Self::Unchanged { .. } => {
+                Some("Is it compacted, and is more than its active segment dirty? Raise --timeout.")
             }
             Self::Partitions { .. } => Some("Leave --partitions out, or choose another topic."),
             Self::Process { .. } => Some("Is --broker-pid a process of this machine and yours?"),

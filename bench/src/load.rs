@@ -1,6 +1,7 @@
 //! The generator of produce load: connections that send prepared requests, in a closed or an open loop.
 //!
 //! Requests are encoded once and sent again and again, so that the generator costs little beside the kernel's copies.
+//! With keys there are as many different ones as it takes for nearly all keys to come, within `PREPARED`.
 //! Per connection one task sends and one receives. What is in flight per connection is bounded by the plan. Absent on
 //! purpose: idempotence and retries, which are the producer's of `rillway-client`; here a refusal in the measured time
 //! ends the run.
@@ -16,6 +17,7 @@ use rillway_wire::batch::{BatchBuilder, Codec};
 
 use crate::cluster::{Cluster, Topic, produce_request, refusals};
 use crate::error::{Error, Result};
+use crate::keys::{self, Keys};
 use crate::latency_figures::Times;
 use crate::meter::{Meter, Window};
 use crate::progress::Progress;
@@ -36,6 +38,7 @@ pub(crate) struct Plan {
     pub(crate) batches_per_request: usize,
     pub(crate) records_per_batch: usize,
     pub(crate) record_bytes: usize,
+    pub(crate) keys: Option<Keys>,
     pub(crate) acks: i16,
     /// Requests per second over all connections; `None`: as fast as answers come.
     pub(crate) rate: Option<(Arrivals, f64)>,
@@ -291,7 +294,9 @@ async fn lanes(
     topic: &Topic,
     plan: &Plan,
 ) -> Result<Vec<Rc<Lane>>> {
-    let batch = batch(plan, rt.wall_ms());
+    let values = values(plan);
+    let timestamp = rt.wall_ms();
+    let plain = batch(&values, timestamp, || None::<String>);
     let count = plan.connections.max(topic.nodes.len());
     let mut lanes = Vec::with_capacity(count);
     for index in 0..count {
@@ -300,7 +305,7 @@ async fn lanes(
             + usize::from(index % topic.nodes.len() < count % topic.nodes.len());
         let mine = share(partitions, index / topic.nodes.len(), on_node);
         let groups = groups(&mine, plan.batches_per_request)?;
-        let bytes = groups.iter().map(Vec::len).sum::<usize>().saturating_mul(batch.len());
+        let bytes = groups.iter().map(Vec::len).sum::<usize>().saturating_mul(plain.len());
         if bytes.saturating_mul(count) > PREPARED {
             return Err(Error::Arguments(format!(
                 "prepared requests of {} MiB on each of {count} connections take too much memory; \
@@ -309,11 +314,27 @@ async fn lanes(
             )));
         }
         let pipe = cluster.open(node).await?;
-        let prepare = |group: &Vec<i32>| {
-            pipe.prepare(&produce_request(&topic.name, group, &batch, plan.acks))
+        let prepare = |group: &[i32], batch: &[u8]| {
+            pipe.prepare(&produce_request(&topic.name, group, batch, plan.acks))
         };
-        let requests: Vec<Prepared> =
-            groups.iter().map(prepare).collect::<rillway_client::Result<_>>()?;
+        let mut requests: Vec<Prepared> = Vec::new();
+        match &plan.keys {
+            None => {
+                for group in &groups {
+                    requests.push(prepare(group, &plain)?);
+                }
+            }
+            Some(keys) => {
+                let most = PREPARED / bytes.saturating_mul(count).max(1);
+                let mut rows: Vec<_> = groups.iter().map(|g| keys.row(index, g[0])).collect();
+                for _ in 0..keys::batches(keys, plan.records_per_batch, most)? {
+                    for (group, row) in groups.iter().zip(&mut rows) {
+                        let batch = batch(&values, timestamp, || Some(row.next()));
+                        requests.push(prepare(group, &batch)?);
+                    }
+                }
+            }
+        }
         lanes.push(Rc::new(Lane {
             pipe,
             requests,
@@ -344,12 +365,21 @@ fn groups(partitions: &[i32], size: usize) -> Result<Vec<Vec<i32>>> {
     Ok(partitions.chunks_exact(size).map(<[i32]>::to_vec).collect())
 }
 
-/// A batch of records that no codec makes smaller.
-fn batch(plan: &Plan, timestamp: i64) -> Vec<u8> {
+/// The values of a batch, which no codec makes smaller.
+fn values(plan: &Plan) -> Vec<Vec<u8>> {
     let mut random = Random::new(42);
+    (0..plan.records_per_batch).map(|_| random.bytes(plan.record_bytes)).collect()
+}
+
+/// A batch of them, each with the next key.
+fn batch<K: AsRef<[u8]>>(
+    values: &[Vec<u8>],
+    timestamp: i64,
+    mut key: impl FnMut() -> Option<K>,
+) -> Vec<u8> {
     let mut batch = BatchBuilder::new(Codec::None);
-    for _ in 0..plan.records_per_batch {
-        batch.push(timestamp, None, Some(&random.bytes(plan.record_bytes)), &[]);
+    for value in values {
+        batch.push(timestamp, key().as_ref().map(AsRef::as_ref), Some(value), &[]);
     }
     batch.build().expect("no codec")
 }
@@ -358,6 +388,7 @@ fn batch(plan: &Plan, timestamp: i64) -> Vec<u8> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use rillway_wire::batch::{BatchError, BatchView, RecordView, records};
 
     proptest! {
         #[test]
@@ -381,5 +412,19 @@ mod tests {
         assert_eq!(groups(&[1, 2, 3, 4], 2).unwrap(), [[1, 2], [3, 4]]);
         assert_eq!(groups(&[1, 2, 3], 2).unwrap(), [[1, 2]]);
         assert!(groups(&[1], 2).is_err());
+    }
+
+    #[test]
+    fn a_record_has_the_key_it_was_given_or_none() {
+        let values = [b"a".to_vec(), b"b".to_vec()];
+        let keys_of = |bytes: &[u8]| -> Vec<Option<Vec<u8>>> {
+            let batch = BatchView::validate_produce(bytes).unwrap();
+            let key = |r: Result<RecordView<'_>, BatchError>| r.unwrap().key.map(<[u8]>::to_vec);
+            records(batch.records()).map(key).collect()
+        };
+        assert_eq!(keys_of(&batch(&values, 1, || None::<String>)), [None, None]);
+        let mut next = ["x", "y"].into_iter();
+        let keyed = batch(&values, 1, || next.next());
+        assert_eq!(keys_of(&keyed), [Some(b"x".to_vec()), Some(b"y".to_vec())]);
     }
 }

@@ -10,6 +10,7 @@ mod consume;
 mod error;
 mod floor;
 mod groups;
+mod keys;
 mod latency_figures;
 mod load;
 mod meter;
@@ -19,6 +20,7 @@ mod produce;
 mod progress;
 mod report;
 mod schedule;
+mod settle;
 mod watch;
 
 use std::process::ExitCode;
@@ -45,6 +47,7 @@ enum Command {
     Latency(produce::LatencyArgs),
     Commit(groups::CommitArgs),
     Resume(groups::ResumeArgs),
+    Settle(settle::Args),
     Watch(watch::Args),
     #[command(subcommand)]
     Floor(floor::Command),
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         Command::Latency(args) => produce::latency(args),
         Command::Commit(args) => groups::commit(args),
         Command::Resume(args) => groups::resume(args),
+        Command::Settle(args) => settle::run(args),
         Command::Watch(args) => watch::run(args),
         Command::Floor(command) => floor::run(command),
     };
@@ -69,5 +73,17 @@ fn main() -> ExitCode {
             }
             ExitCode::from(error.exit_code())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_holds_together() {
+        // Names that two flattened groups share are only found when a subcommand is built.
+        Cli::command().debug_assert();
     }
 }

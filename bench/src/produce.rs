@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::cluster::Broker;
 use crate::error::{Error, Result};
+use crate::keys::KeyArgs;
 use crate::latency_figures::Quantiles;
 use crate::load::{self, Outcome, Plan};
 use crate::meter::Window;
@@ -24,7 +25,8 @@ Examples:
   rillbench produce --batch-bytes 1k --connections 16 --in-flight 64
   rillbench produce --rate 1000 --batch-bytes 1k        at a rate: latency from the intended times
   rillbench produce --broker-pid $(pidof rillway)       with the broker's CPU
-  rillbench produce --bytes 4G --topic big              fills a topic and stops")]
+  rillbench produce --bytes 4G --topic big              fills a topic and stops
+  rillbench produce --keys 100000 --config cleanup.policy=compact --topic kept")]
 pub(crate) struct Args {
     #[command(flatten)]
     broker: Broker,
@@ -87,9 +89,11 @@ struct Load {
     /// Connections to the broker, at least one per node.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=20_000))]
     connections: u32,
-    /// Size of a record's value. It has no key.
+    /// Size of a record's value.
     #[arg(long, value_name = "BYTES", default_value = "1k", value_parser = node::bytes)]
     record_bytes: u64,
+    #[command(flatten)]
+    keys: KeyArgs,
     #[arg(long, value_enum, default_value_t = Acks::All)]
     acks: Acks,
     /// How requests follow each other at a rate.
@@ -118,7 +122,7 @@ struct Figures {
     requests: u64,
     batches: u64,
     records: u64,
-    /// Of the records' values.
+    /// Of the records' values, without keys.
     bytes: u64,
     requests_per_s: f64,
     mib_per_s: f64,
@@ -168,6 +172,7 @@ fn plan(broker: &Broker, load: &Load, rate: Option<f64>) -> Plan {
         batches_per_request: 1,
         records_per_batch: 1,
         record_bytes: usize::try_from(load.record_bytes).unwrap_or(usize::MAX),
+        keys: load.keys.keys(),
         acks: match load.acks {
             Acks::All => -1,
             Acks::One => 1,

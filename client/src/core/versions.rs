@@ -23,6 +23,8 @@ pub(super) fn spoken(api: ApiKey) -> Option<(i16, i16)> {
         ApiKey::JoinGroup => Some((0, 9)),
         ApiKey::SyncGroup => Some((0, 5)),
         ApiKey::Heartbeat => Some((0, 4)),
+        // For whoever watches sizes, by a `Pipe`.
+        ApiKey::DescribeLogDirs => Some((1, 4)),
         ApiKey::CreateTopics => Some((2, 7)),
         ApiKey::DeleteTopics => Some((1, 5)),
         ApiKey::CreatePartitions => Some((0, 3)),

@@ -15,6 +15,7 @@ mod rewrite;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::rc::Rc;
+use std::time::Duration;
 
 use rillway_wire::batch::{BatchView, Packer, STEP, Unpacker};
 
@@ -25,7 +26,7 @@ use crate::limits::UNPACKED_BYTES_MAX;
 use crate::log::Log;
 use crate::mutant::Mutant;
 use crate::state::{Change, SegmentKey, SegmentState, SegmentStatus};
-use crate::store::{Inner, Store};
+use crate::store::{Inner, Store, StoreCounters};
 
 use files::{Broken, Input, Output, discard};
 use offset_map::OffsetMap;
@@ -67,13 +68,17 @@ impl Store {
             inner.rt.yield_now().await;
         }
         let Some((_, log, found)) = best else { return Ok(false) };
+        let (begun, before) = (inner.rt.now(), self.counters());
         let outcome = match found {
             Look::Clean(plan) => inner.clean_dirty(&log, &plan).await,
             Look::Expire(rows) => inner.expire_tombstones(&log, &rows).await,
             Look::Nothing | Look::Roll => unreachable!("these are handled above"),
         };
         match outcome {
-            Ok(Outcome::Done) => inner.count(|c| c.cleanings += 1),
+            Ok(Outcome::Done) => {
+                inner.count(|c| c.cleanings += 1);
+                told(&log, inner.rt.now().since(begun), &before, &self.counters());
+            }
             Ok(Outcome::Moved) => {}
             Err(Broken::Failed(Error::Replaced { .. } | Error::OffsetOutOfRange { .. })) => {}
             // The partition was deleted meanwhile; the others go on.
@@ -92,6 +97,21 @@ impl Store {
         inner.upkeep.notify_all();
         Ok(true)
     }
+}
+
+/// Says what a pass did, as Kafka's log-cleaner.log does: how large a log is, and how long it takes to keep it so, is what
+/// min.cleanable.dirty.ratio is chosen by. Bytes of the segments that were rewritten; nothing of one that was clean.
+fn told(log: &Log, took: Duration, before: &StoreCounters, after: &StoreCounters) {
+    let mib = |now: u64, then: u64| format!("{:.1}", (now - then) as f64 / f64::from(1 << 20));
+    tracing::info!(
+        topic = log.topic(),
+        partition = log.id().index,
+        segments = after.segments_replaced - before.segments_replaced,
+        mib_in = mib(after.cleaned_bytes_in, before.cleaned_bytes_in),
+        mib_out = mib(after.cleaned_bytes_out, before.cleaned_bytes_out),
+        ?took,
+        "compacted"
+    );
 }
 
 type Cleaning<T> = std::result::Result<T, Broken>;
