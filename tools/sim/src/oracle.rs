@@ -7,7 +7,9 @@
 //! An incarnation is one life of a topic's name. While the name is being created or deleted, answers cannot be told
 //! apart by incarnation and only their bytes are judged.
 
+pub(crate) mod commits;
 pub(crate) mod compacted;
+pub(crate) mod groups;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -105,6 +107,8 @@ struct State {
     by_hash: BTreeMap<u64, SendId>,
     /// Records of compacted topics: their batch, and their place in it.
     by_record: BTreeMap<Vec<u8>, (SendId, usize)>,
+    groups: groups::Groups,
+    commits: commits::Commits,
     violation: Option<String>,
 }
 
