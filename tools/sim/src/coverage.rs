@@ -21,6 +21,7 @@ pub(crate) struct Coverage {
     pub disk_full_answers: u64,
     pub full_starts: u64,
     pub offset_commits: u64,
+    pub offsets_expired: u64,
     pub rebalances: u64,
     pub assignments: u64,
     pub fenced_commits: u64,
@@ -46,6 +47,7 @@ impl Coverage {
         self.disk_full_answers += other.disk_full_answers;
         self.full_starts += other.full_starts;
         self.offset_commits += other.offset_commits;
+        self.offsets_expired += other.offsets_expired;
         self.rebalances += other.rebalances;
         self.assignments += other.assignments;
         self.fenced_commits += other.fenced_commits;
@@ -94,6 +96,7 @@ impl Coverage {
             ("duplicates answered", s.duplicates),
             ("backpressure waits", s.backpressure_waits),
             ("offsets committed", self.offset_commits),
+            ("offsets expired", self.offsets_expired),
             ("rebalances", self.rebalances),
             ("assignments", self.assignments),
             ("fenced commits", self.fenced_commits),

@@ -26,6 +26,9 @@ const WORK_LIMIT: Duration = Duration::from_secs(120);
 /// Longest virtual time until groups are at rest when nothing fails any more: a member that went without a word is
 /// missed after 1.5 s, a rebalance waits for 0.8 s, and a join that lost its connection is told after 10 s.
 const REST_LIMIT: Duration = Duration::from_secs(30);
+/// After so long without members every offset has expired where offsets do: sessions last 1.5 s, rebalances 0.8 s,
+/// retention 2 s and the time between two looks at it 0.3 s.
+const EXPIRY: Duration = Duration::from_secs(8);
 /// Requests that each seed has answered at least.
 const OPERATIONS_MIN: u64 = 1_000;
 /// Crashes that each seed has at least.
@@ -456,6 +459,10 @@ impl Driver {
         self.settings.cleaner_backoff = None;
         let life = self.start();
         self.wait_ready(&life)?;
+        if self.hub.offsets_expire.get() {
+            // All members are missed, and what they have committed gets too old.
+            self.world.run_for(EXPIRY);
+        }
         let (rt, rng) = (self.world.client("verifier"), self.rng.fork());
         self.spawn(&rt, Consumer::new(&self.hub, &rt, rng).read_everything());
         let (rt, rng) = (self.world.client("reader of offsets"), self.rng.fork());
@@ -472,6 +479,7 @@ impl Driver {
         c.retries = seen.retries;
         c.disk_full_answers = seen.disk_full;
         c.offset_commits = self.hub.oracle.commits_acknowledged() as u64;
+        c.offsets_expired = self.hub.oracle.offsets_expired();
         c.rebalances = seen.generations;
         c.assignments = seen.parts;
         c.fenced_commits = seen.fenced;

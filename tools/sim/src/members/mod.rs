@@ -121,7 +121,7 @@ impl Member {
     /// Waits a moment, and while clients are to keep quiet. False: finish.
     async fn go_on(&mut self) -> bool {
         self.stand();
-        self.rt.sleep(Duration::from_micros(self.rng.range(3_000, 30_000))).await;
+        self.rt.sleep(Duration::from_micros(self.rng.range(500, 15_000))).await;
         while self.hub.paused.get() && !self.hub.members_done.get() {
             self.rt.sleep(Duration::from_millis(5)).await;
         }
@@ -198,6 +198,7 @@ impl Member {
                 self.flavour += 1;
                 self.out();
             }
+            5 if self.first => self.shorten_segments().await,
             5..10 => self.commit_from_the_past().await,
             10..45 => self.commit().await,
             45..60 => self.read_offsets().await,
@@ -229,11 +230,15 @@ impl Member {
                 if !self.settling && self.rng.percent(2) {
                     self.crash().await;
                 } else if self.sync(assignments).await == Err(Lost) {
+                    self.say(|| "sync: no answer".to_owned());
                     self.client = None;
                 }
             }
             Ok(None) => {}
-            Err(Lost) => self.client = None,
+            Err(Lost) => {
+                self.say(|| "join: no answer".to_owned());
+                self.client = None;
+            }
         }
     }
 }

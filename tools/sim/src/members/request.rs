@@ -2,14 +2,19 @@
 
 use std::time::Duration;
 
+use rillway_shard::OFFSETS_TOPIC;
 use rillway_wire::ErrorCode;
-use rillway_wire::api::{find_coordinator, heartbeat, join_group, leave_group, sync_group};
+use rillway_wire::api::{
+    describe_configs, find_coordinator, heartbeat, incremental_alter_configs, join_group,
+    leave_group, sync_group,
+};
 
 use super::Member;
 use super::assign::{decode, range, subscription};
 use crate::client::{Client, Lost};
 use crate::oracle::groups::JoinShown;
 
+const ALTER: i16 = 1;
 const FIND: i16 = 4;
 const BEAT: i16 = 4;
 const LEAVE: i16 = 4;
@@ -219,6 +224,39 @@ impl Member {
             self.hub.seen.borrow_mut().survived += u64::from(self.heard_in != 0);
             self.heard_in = life;
         }
+    }
+
+    /// Has the topic of offsets roll after moments, so that it is cleaned while groups commit.
+    pub(super) async fn shorten_segments(&mut self) {
+        let ms = self.rng.range(30, 400).to_string();
+        let config = |name, value| incremental_alter_configs::Config {
+            name,
+            config_operation: incremental_alter_configs::SET,
+            value: Some(value),
+        };
+        let resource = incremental_alter_configs::Resource {
+            resource_type: describe_configs::TOPIC,
+            resource_name: OFFSETS_TOPIC,
+            configs: vec![
+                config("segment.ms", ms.as_str()),
+                config("min.cleanable.dirty.ratio", "0.1"),
+                config("delete.retention.ms", ms.as_str()),
+            ]
+            .into(),
+        };
+        let request = incremental_alter_configs::Request {
+            resources: vec![resource].into(),
+            ..Default::default()
+        };
+        let Some(client) = &mut self.client else { return };
+        client.wait_longer(Duration::ZERO);
+        let Ok(answer) = client.call(&request, ALTER).await else {
+            self.client = None;
+            return;
+        };
+        let body: incremental_alter_configs::Response<'_> = answer.body(ALTER);
+        let told = body.responses.first().expect("one topic was named");
+        self.say(|| format!("segment.ms {ms}: {:?} {:?}", told.error_code, told.error_message));
     }
 
     pub(super) async fn leave(&mut self) {

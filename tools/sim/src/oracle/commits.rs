@@ -56,6 +56,8 @@ pub(super) struct Commits {
     by_partition: BTreeMap<(String, String, i32), Vec<usize>>,
     /// Commits of this life and later whose outcome is not known.
     open: Vec<usize>,
+    /// Offsets that have expired.
+    expired: u64,
     /// offsets.retention.minutes; `None`: longer than a run.
     retention_ms: Option<i64>,
 }
@@ -202,6 +204,11 @@ impl Oracle {
         self.state.borrow().commits.by_partition.keys().cloned().collect()
     }
 
+    /// Offsets that were acknowledged or shown, and have rightly gone.
+    pub(crate) fn offsets_expired(&self) -> u64 {
+        self.state.borrow().commits.expired
+    }
+
     pub(crate) fn commits_acknowledged(&self) -> usize {
         self.state.borrow().commits.all.iter().filter(|c| c.acknowledged).count()
     }
@@ -239,6 +246,12 @@ impl State {
                 }
                 None => {
                     if stable {
+                        let was = |c: &Commit| c.born == born && c.overwritten.is_none();
+                        let expired = of_partition.iter().any(|id| {
+                            let c = &commits.all[*id];
+                            c.durable && was(c) && c.end.is_some_and(|end| end < read.0)
+                        });
+                        commits.expired += u64::from(expired);
                         commits.gone(&key, read.0, None);
                     }
                     Ok(())

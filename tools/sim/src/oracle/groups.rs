@@ -141,23 +141,25 @@ impl Group {
     ) -> Result<(), String> {
         let JoinShown { generation, member, instance, members } = shown;
         let generation = *generation;
+        let place = instance.unwrap_or(member).to_owned();
+        let is_new = self.places.insert((*member).to_owned(), place).is_none();
         if ticket.era != self.era {
             return Ok(());
         }
-        if generation < ticket.newest {
-            let newest = ticket.newest;
-            // Ids are never given out twice, so nobody of the old era can be in the new one.
-            if !may_end || self.places.contains_key(*member) {
-                return Err(format!("told generation {generation} after {newest}"));
-            }
+        // Ids are never given out twice, so nobody of an old era can be in a new one.
+        let others = self.lists.get(&(self.era, generation));
+        let others = others.is_some_and(|list| list.iter().all(|id| id != member));
+        if may_end && is_new && (generation < ticket.newest || others) {
             self.era += 1;
             self.newest = 0;
+        } else if generation < ticket.newest {
+            let newest = ticket.newest;
+            return Err(format!("told generation {generation} after {newest}"));
         }
         if ticket.out || (!ticket.member.is_empty() && *member != ticket.member) {
             return Err(format!("out, and let in as {member} at generation {generation}"));
         }
         self.newest = self.newest.max(generation);
-        self.places.insert((*member).to_owned(), instance.unwrap_or(member).to_owned());
         let at = (self.era, generation);
         if let Some(instance) = instance
             && let Some(old) = self.holders.insert((*instance).to_owned(), (*member).to_owned())
