@@ -98,7 +98,8 @@ impl Hub {
         let all = self.oracle.settled().into_iter();
         let all: BTreeSet<_> =
             all.flat_map(|(name, n)| (0..n).map(move |index| (name.clone(), index))).collect();
-        let mut groups: BTreeMap<&str, (i32, BTreeSet<(String, i32)>)> = BTreeMap::new();
+        // Of each group the generation, and what its members have.
+        let mut groups = BTreeMap::<&str, (i32, BTreeSet<_>)>::new();
         for (n, member) in standing.iter() {
             let Standing { group, id, generation, part, beats } = member;
             let here = format!("member {n} of {group}, {id} at generation {generation}");

@@ -168,7 +168,7 @@ impl Driver {
             self.until("groups come to rest", move || hub.at_rest().is_ok(), REST_LIMIT)
         {
             return Err(match self.hub.at_rest() {
-                Err(why) => format!("{why}, {REST_LIMIT:?} after the last fault"),
+                Err(why) => format!("{stuck}: {why}"),
                 Ok(()) => stuck,
             });
         }
