@@ -1,5 +1,5 @@
-//! Mutants: builds with the feature `mutants` can break one rule of storage.md each, so that the simulator and the
-//! power-cut test can show that they would notice. Without the feature every question is a constant `false`.
+//! Mutants: builds with the feature `mutants` can break one rule of storage.md or of groups each, so that the simulator
+//! and the power-cut test can show that they would notice. Without the feature every question is a constant `false`.
 
 /// The rules that can be broken. Names on the command line are in kebab case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,10 +18,18 @@ pub enum Mutant {
     ReplaceBeforeSyncfs,
     /// Compaction unlinks old segments before the REPLACE is flushed.
     OldFilesGoneBeforeReplace,
+    /// A commit of offsets is answered, and shown, before its batch is flushed.
+    CommitAnsweredEarly,
+    /// Members, generation and assignment of a group are not kept, and said to be.
+    GroupNotKept,
+    /// A group's generation and assignment are told before they are kept.
+    GroupToldEarly,
+    /// Commits of old generations are taken.
+    OldGenerationCommits,
 }
 
 impl Mutant {
-    pub const ALL: [(&'static str, Mutant); 7] = [
+    pub const ALL: [(&'static str, Mutant); 11] = [
         ("ack-before-flush", Mutant::AckBeforeFlush),
         ("ring-flush-trusted-for-segments", Mutant::RingFlushTrustedForSegments),
         ("region-released-before-syncfs", Mutant::RegionReleasedBeforeSyncfs),
@@ -29,6 +37,10 @@ impl Mutant {
         ("duplicate-acknowledged-early", Mutant::DuplicateAcknowledgedEarly),
         ("replace-before-syncfs", Mutant::ReplaceBeforeSyncfs),
         ("old-files-gone-before-replace", Mutant::OldFilesGoneBeforeReplace),
+        ("commit-answered-early", Mutant::CommitAnsweredEarly),
+        ("group-not-kept", Mutant::GroupNotKept),
+        ("group-told-early", Mutant::GroupToldEarly),
+        ("old-generation-commits", Mutant::OldGenerationCommits),
     ];
 
     pub fn by_name(name: &str) -> Option<Mutant> {

@@ -298,6 +298,11 @@ impl Store {
         &self.inner.reference.dir
     }
 
+    /// Whether a test build runs this mutant; never without the feature `mutants`.
+    pub fn runs(&self, mutant: Mutant) -> bool {
+        self.inner.mutant.is(mutant)
+    }
+
     /// All partitions of this store, by identity.
     pub fn logs(&self) -> Vec<Rc<Log>> {
         self.inner.logs.borrow().values().cloned().collect()

@@ -1,6 +1,7 @@
 //! A connection that speaks Kafka's protocol: frames out, frames in, each within the client's patience.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use rillway_io::{Conn, IoList, Runtime};
 use rillway_wire::{Message, RequestMessage, ResponseHeader};
@@ -18,6 +19,10 @@ pub(crate) struct Client {
     conn: Conn,
     input: Vec<u8>,
     next: i32,
+    /// Answers count as operations of the run.
+    counted: bool,
+    /// How much longer than others it waits for an answer.
+    more: Duration,
 }
 
 /// The content of a response frame.
@@ -31,7 +36,25 @@ impl Client {
         let to = std::net::SocketAddr::from(([10, 200, 0, 1], port));
         let connected = rt.timeout(hub.patience.get(), rt.connect(to)).await;
         let conn = connected.ok_or(Lost)?.map_err(|_| Lost)?;
-        Ok(Client { hub: Rc::clone(hub), rt: rt.clone(), conn, input: Vec::new(), next: 1 })
+        Ok(Client {
+            hub: Rc::clone(hub),
+            rt: rt.clone(),
+            conn,
+            input: Vec::new(),
+            next: 1,
+            counted: true,
+            more: Duration::ZERO,
+        })
+    }
+
+    /// A member's: its answers are no operations.
+    pub(crate) fn of_member(self) -> Client {
+        Client { counted: false, ..self }
+    }
+
+    /// From now on it waits for answers that much longer than the patience of all.
+    pub(crate) fn wait_longer(&mut self, more: Duration) {
+        self.more = more;
     }
 
     /// Sends a request; the answer has this correlation id.
@@ -52,14 +75,16 @@ impl Client {
 
     /// The next answer.
     pub(crate) async fn receive(&mut self, expected: i32) -> Result<Answer, Lost> {
-        let deadline = self.rt.now() + self.hub.patience.get();
+        let deadline = self.rt.now() + self.hub.patience.get() + self.more;
         loop {
             if let Some(prefix) = self.input.first_chunk::<4>() {
                 let end = 4 + u32::from_be_bytes(*prefix) as usize;
                 if self.input.len() >= end {
                     let content = self.input[4..end].to_vec();
                     self.input.drain(..end);
-                    self.hub.operation();
+                    if self.counted {
+                        self.hub.operation();
+                    }
                     return Ok(Answer { correlation: expected, content });
                 }
             }

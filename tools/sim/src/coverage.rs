@@ -20,6 +20,13 @@ pub(crate) struct Coverage {
     pub retries: u64,
     pub disk_full_answers: u64,
     pub full_starts: u64,
+    pub offset_commits: u64,
+    pub offsets_expired: u64,
+    pub rebalances: u64,
+    pub assignments: u64,
+    pub fenced_commits: u64,
+    pub members_after_restart: u64,
+    pub groups_not_available: u64,
 }
 
 impl Coverage {
@@ -39,6 +46,13 @@ impl Coverage {
         self.retries += other.retries;
         self.disk_full_answers += other.disk_full_answers;
         self.full_starts += other.full_starts;
+        self.offset_commits += other.offset_commits;
+        self.offsets_expired += other.offsets_expired;
+        self.rebalances += other.rebalances;
+        self.assignments += other.assignments;
+        self.fenced_commits += other.fenced_commits;
+        self.members_after_restart += other.members_after_restart;
+        self.groups_not_available += other.groups_not_available;
     }
 
     pub(crate) fn crashes(&self) -> u64 {
@@ -81,6 +95,13 @@ impl Coverage {
             ("retries", self.retries),
             ("duplicates answered", s.duplicates),
             ("backpressure waits", s.backpressure_waits),
+            ("offsets committed", self.offset_commits),
+            ("offsets expired", self.offsets_expired),
+            ("rebalances", self.rebalances),
+            ("assignments", self.assignments),
+            ("fenced commits", self.fenced_commits),
+            ("members that outlived a restart", self.members_after_restart),
+            ("groups not available", self.groups_not_available),
         ]
     }
 

@@ -1,6 +1,7 @@
 //! What the driver and the clients share: the oracle, the state of the broker as the driver knows it, and counts.
 
 use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -25,6 +26,16 @@ pub(crate) struct Hub {
     pub done: Cell<bool>,
     /// Tasks of clients that have not finished.
     pub running: Cell<usize>,
+    /// Groups come to rest: no member goes, whoever is away comes back.
+    pub settling: Cell<bool>,
+    /// Members finish.
+    pub members_done: Cell<bool>,
+    /// Tasks of members that have not finished.
+    pub members_running: Cell<usize>,
+    /// How members stand, by their number.
+    pub standing: RefCell<BTreeMap<u64, Standing>>,
+    /// Offsets expire within a run.
+    pub offsets_expire: Cell<bool>,
     connections: Cell<u64>,
     /// How long a client waits for an answer.
     pub patience: Cell<Duration>,
@@ -42,6 +53,27 @@ pub(crate) struct Seen {
     pub recreations: u64,
     pub retries: u64,
     pub disk_full: u64,
+    /// Generations that a leader was told.
+    pub generations: u64,
+    /// Assignments that members got.
+    pub parts: u64,
+    /// Commits of members of the past that were refused.
+    pub fenced: u64,
+    /// Members that went on in another life of the broker without joining.
+    pub survived: u64,
+    pub groups_not_available: u64,
+}
+
+/// How a member stands.
+#[derive(Clone, Debug)]
+pub(crate) struct Standing {
+    pub group: String,
+    pub id: String,
+    pub generation: i32,
+    /// `None`: it has none, and joins.
+    pub part: Option<Vec<(String, i32)>>,
+    /// Heartbeats that were well since then, once groups come to rest.
+    pub beats: u32,
 }
 
 pub(crate) const PORT: u16 = 9092;
@@ -58,6 +90,36 @@ impl Hub {
     pub(crate) fn connection(&self) -> u64 {
         self.connections.set(self.connections.get() + 1);
         self.connections.get()
+    }
+
+    /// Whether every group is at rest: all members are in one generation, and their parts are everything, once.
+    pub(crate) fn at_rest(&self) -> Result<(), String> {
+        let standing = self.standing.borrow();
+        let all = self.oracle.settled().into_iter();
+        let all: BTreeSet<_> =
+            all.flat_map(|(name, n)| (0..n).map(move |index| (name.clone(), index))).collect();
+        // Of each group the generation, and what its members have.
+        let mut groups = BTreeMap::<&str, (i32, BTreeSet<_>)>::new();
+        for (n, member) in standing.iter() {
+            let Standing { group, id, generation, part, beats } = member;
+            let here = format!("member {n} of {group}, {id} at generation {generation}");
+            let Some(part) = part.as_ref().filter(|_| *beats >= 2) else {
+                return Err(format!("{here}, is not in"));
+            };
+            let known = groups.entry(group).or_insert_with(|| (*generation, BTreeSet::new()));
+            if known.0 != *generation {
+                return Err(format!("{here}, another is at generation {}", known.0));
+            }
+            for at in part {
+                if !known.1.insert(at.clone()) {
+                    return Err(format!("{here}, and another both have {at:?}"));
+                }
+            }
+        }
+        match groups.iter().find(|(_, (_, parts))| *parts != all) {
+            Some((group, (_, parts))) => Err(format!("{group} has {parts:?} of {all:?}")),
+            None => Ok(()),
+        }
     }
 
     /// Port of a core.

@@ -9,6 +9,7 @@ mod client;
 mod consumers;
 mod coverage;
 mod hub;
+mod members;
 mod node;
 mod oracle;
 mod producers;

@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use rillway::node::{ListenOptions, NodeOptions, Shared, start_core};
 use rillway_api::Limits;
+use rillway_group::Options as GroupOptions;
 use rillway_io::sim::{NodeHandle, World};
 use rillway_io::{Notify, TRANSFER_BYTES_MIN, TransferMode};
 use rillway_log::{
     Mutant, PartitionState, RING_BYTES_MIN, StorageOptions, StoreCounters, StoreOptions,
 };
-use rillway_shard::{Shard, ShardOptions};
+use rillway_shard::{GroupSettings, Shard, ShardOptions};
 
 use crate::hub::PORT;
 use crate::rng::Rng;
@@ -35,6 +36,7 @@ pub(crate) struct Settings {
     pub retention_check: Duration,
     pub cleaner_backoff: Option<Duration>,
     pub ring_bytes: u64,
+    pub groups: GroupSettings,
 }
 
 impl Settings {
@@ -55,7 +57,14 @@ impl Settings {
             retention_check: Duration::from_millis(rng.range(20, 300)),
             cleaner_backoff: Some(Duration::from_millis(rng.range(50, 200))),
             ring_bytes: RING_BYTES_MIN,
+            groups: groups(rng),
         }
+    }
+
+    /// How long offsets that nobody reads are kept, if a run can see their end.
+    pub(crate) fn offsets_retention_ms(&self) -> Option<i64> {
+        let ms = self.groups.options.offsets_retention_ms;
+        (ms < GroupOptions::default().offsets_retention_ms).then_some(ms)
     }
 
     fn options(&self, cores: usize) -> NodeOptions {
@@ -76,10 +85,31 @@ impl Settings {
                 auto_create_topics: false,
                 retention_check_interval: self.retention_check,
                 cleaner_backoff: self.cleaner_backoff,
+                groups: self.groups,
                 ..Default::default()
             },
             limits: Limits::default(),
         }
+    }
+}
+
+/// Settings of groups: few partitions, short times, and offsets that expire in some seeds.
+fn groups(rng: &mut Rng) -> GroupSettings {
+    let mut options = GroupOptions {
+        session_timeout_min_ms: 10,
+        initial_rebalance_delay_ms: rng.range(0, 40) as i32,
+        ..Default::default()
+    };
+    let mut retention_check_interval = GroupSettings::default().retention_check_interval;
+    if rng.percent(25) {
+        options.offsets_retention_ms = rng.range(100, 2_000) as i64;
+        retention_check_interval = Duration::from_millis(rng.range(20, 300));
+    }
+    GroupSettings {
+        options,
+        offsets_partitions: *rng.pick(&[1, 3, 8]),
+        offsets_segment_bytes: 1 << 20,
+        retention_check_interval,
     }
 }
 

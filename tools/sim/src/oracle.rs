@@ -4,15 +4,22 @@
 //! known when its request was sent, because requests overlap. A batch is known by a hash of what the broker may not
 //! change. The first violation is kept; the run ends with it.
 //!
+//! `topics` is the life of names, `place` where batches stand, `compacted` what cleaning may leave of them; `groups` and
+//! `commits` are consumer groups.
+//!
 //! An incarnation is one life of a topic's name. While the name is being created or deleted, answers cannot be told
 //! apart by incarnation and only their bytes are judged.
 
+pub(crate) mod commits;
 pub(crate) mod compacted;
+pub(crate) mod groups;
+mod place;
+mod topics;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use rillway_wire::batch::{BatchView, batches};
+use rillway_wire::batch::BatchView;
 
 /// A batch that somebody sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -105,6 +112,8 @@ struct State {
     by_hash: BTreeMap<u64, SendId>,
     /// Records of compacted topics: their batch, and their place in it.
     by_record: BTreeMap<Vec<u8>, (SendId, usize)>,
+    groups: groups::Groups,
+    commits: commits::Commits,
     violation: Option<String>,
 }
 
@@ -137,85 +146,6 @@ impl Oracle {
 
     pub(crate) fn complain(&self, what: String) {
         self.state.borrow_mut().violation.get_or_insert(what);
-    }
-
-    /// Topics that exist for certain: name and number of partitions.
-    pub(crate) fn settled(&self) -> Vec<(String, i32)> {
-        let state = self.state.borrow();
-        let settled = state.topics.iter().filter(|(_, t)| !t.unsettled);
-        settled
-            .filter_map(|(name, t)| Some((name.clone(), t.now.as_ref()?.partitions.len() as i32)))
-            .collect()
-    }
-
-    /// A topic's name is about to be created or deleted.
-    pub(crate) fn changing(&self, name: &str) {
-        let mut state = self.state.borrow_mut();
-        let topic = state.topics.entry(name.to_owned()).or_default();
-        topic.changes += 1;
-        topic.unsettled = true;
-    }
-
-    pub(crate) fn created(&self, name: &str, id: [u8; 16], partitions: i32, retention_bytes: i64) {
-        let mut state = self.state.borrow_mut();
-        let topic = state.topics.entry(name.to_owned()).or_default();
-        if topic.now.as_ref().is_some_and(|i| i.id == id) {
-            // Its deletion, of unknown outcome, turned out not to have happened.
-            topic.changes += 1;
-            topic.unsettled = false;
-            return;
-        }
-        let dead = topic.dead.contains(&id) || topic.now.is_some();
-        let born = topic.changes;
-        topic.changes += 1;
-        topic.unsettled = false;
-        topic.now = Some(Incarnation {
-            id,
-            born,
-            retention_bytes,
-            partitions: (0..partitions)
-                .map(|_| Partition { epoch: -1, ..Default::default() })
-                .collect(),
-        });
-        if dead {
-            state.violation.get_or_insert(format!(
-                "topic {name}: an id that was deleted, or another id, is back"
-            ));
-        }
-    }
-
-    /// It is not there, for certain.
-    pub(crate) fn gone(&self, name: &str) {
-        let mut state = self.state.borrow_mut();
-        let topic = state.topics.entry(name.to_owned()).or_default();
-        topic.changes += 1;
-        topic.unsettled = false;
-        if let Some(was) = topic.now.take() {
-            topic.dead.push(was.id);
-        }
-    }
-
-    /// What is known of a partition now; `None` if it does not exist for certain.
-    pub(crate) fn ticket(&self, topic: &str, index: i32) -> Option<Ticket> {
-        let state = self.state.borrow();
-        let known = state.topics.get(topic)?;
-        let p = known.now.as_ref()?.partitions.get(usize::try_from(index).ok()?)?;
-        Some(Ticket {
-            topic: topic.to_owned(),
-            index,
-            changes: known.changes,
-            settled: !known.unsettled,
-            end: p.end,
-            start: p.start,
-            epoch: p.epoch,
-        })
-    }
-
-    /// Whether nothing happened to the topic's name since the ticket was taken.
-    pub(crate) fn stable(&self, ticket: &Ticket) -> bool {
-        let state = self.state.borrow();
-        ticket.settled
-            && state.topics.get(&ticket.topic).is_some_and(|t| t.changes == ticket.changes)
     }
 
     /// A batch is about to be sent for the first time.
@@ -352,30 +282,6 @@ impl Oracle {
         state.judge(ticket, result);
     }
 
-    /// Metadata of a name: its id, or that it is not there. `changes`: from [`Oracle::changes`] before the request.
-    pub(crate) fn topic_shown(&self, name: &str, changes: u64, id: Option<[u8; 16]>) {
-        let mut state = self.state.borrow_mut();
-        let Some(topic) = state.topics.get(name) else {
-            return;
-        };
-        let what = match (id, &topic.now) {
-            (Some(id), _) if topic.dead.contains(&id) => Some("was deleted and is back".to_owned()),
-            _ if topic.unsettled || topic.changes != changes => None,
-            (None, None) => None,
-            (Some(_), None) => Some("is not there for certain, and is shown".to_owned()),
-            (None, Some(_)) => Some("exists for certain, and is not shown".to_owned()),
-            (Some(id), Some(now)) if id == now.id => None,
-            (Some(_), Some(_)) => Some("has another id".to_owned()),
-        };
-        if let Some(what) = what {
-            state.violation.get_or_insert(format!("topic {name} {what}"));
-        }
-    }
-
-    pub(crate) fn changes(&self, name: &str) -> u64 {
-        self.state.borrow().topics.get(name).map_or(0, |t| t.changes)
-    }
-
     /// All of a partition was read: everything that was ever placed must have been among it.
     pub(crate) fn read_to_end(&self, ticket: &Ticket, from: i64, to: i64, bytes: u64) {
         if !self.stable(ticket) {
@@ -424,209 +330,5 @@ impl State {
 
     fn partition(&mut self, ticket: &Ticket) -> &mut Partition {
         &mut self.incarnation(ticket).partitions[ticket.index as usize]
-    }
-
-    fn end(&mut self, ticket: &Ticket, end: i64) -> Result<(), String> {
-        if end < ticket.end {
-            return Err(format!(
-                "the log ends at {end}, {} was acknowledged or shown before",
-                ticket.end
-            ));
-        }
-        let p = self.partition(ticket);
-        p.end = p.end.max(end);
-        Ok(())
-    }
-
-    fn log_start(&mut self, ticket: &Ticket, start: i64) -> Result<(), String> {
-        let retention = self.incarnation(ticket).retention_bytes;
-        let p = self.partition(ticket);
-        if start < ticket.start {
-            return Err(format!("the log starts at {start}, it was {} before", ticket.start));
-        }
-        if start > 0 && retention < 0 {
-            return Err(format!("the log starts at {start}, and nothing may have moved it"));
-        }
-        let split = p.placed.range(..start).next_back().filter(|(base, b)| *base + b.count > start);
-        if let Some((base, b)) = split {
-            return Err(format!(
-                "the log starts at {start}, inside the batch {base}..{}",
-                base + b.count
-            ));
-        }
-        p.start = p.start.max(start);
-        Ok(())
-    }
-
-    fn check_shown(
-        &mut self,
-        ticket: &Ticket,
-        shown: &Shown<'_>,
-        stable: bool,
-    ) -> Result<i64, String> {
-        let mut next = shown.offset;
-        let mut first = true;
-        let compacted = compacted::is_compacted(&ticket.topic);
-        if stable {
-            self.log_start(ticket, shown.log_start)?;
-            self.end(ticket, shown.high_watermark)?;
-            if shown.alone && shown.bytes.is_empty() && shown.offset < shown.high_watermark {
-                return Err(format!(
-                    "nothing at offset {}, below {}",
-                    shown.offset, shown.high_watermark
-                ));
-            }
-        }
-        for batch in batches(shown.bytes) {
-            let batch = batch.map_err(|e| format!("fetch at {}: {e}", shown.offset))?;
-            let (base, end) = (batch.base_offset(), batch.next_offset());
-            if !batch.check_crc() {
-                return Err(format!("the CRC of the batch {base}..{end} does not fit"));
-            }
-            let follows = if compacted {
-                next < end && (first || base >= next)
-            } else if first {
-                base <= next && next < end
-            } else {
-                base == next
-            };
-            if !follows {
-                return Err(format!("a batch {base}..{end} where offset {next} was to be"));
-            }
-            first = false;
-            next = end;
-            let origin = if compacted {
-                self.origin(&batch).map_err(|e| format!("the batch {base}..{end}: {e}"))?
-            } else {
-                let Some(send) = self.by_hash.get(&hash(batch.bytes())).copied() else {
-                    return Err(format!("the batch {base}..{end} was sent by nobody"));
-                };
-                Some((send, base))
-            };
-            let Some((send, first_offset)) = origin else { continue };
-            if (base, end - base) != (first_offset, self.sent[send.0].count) {
-                return Err(format!("the batch {base}..{end} was sent with other offsets"));
-            }
-            let sent = &self.sent[send.0];
-            if (sent.topic.as_str(), sent.index) != (ticket.topic.as_str(), ticket.index) {
-                return Err(format!(
-                    "the batch {base}..{end} was sent to {}-{}",
-                    sent.topic, sent.index
-                ));
-            }
-            if stable {
-                if end > shown.high_watermark {
-                    return Err(format!(
-                        "the batch {base}..{end} is beyond the high watermark {}",
-                        shown.high_watermark
-                    ));
-                }
-                self.place(ticket, base, send, Some(batch.leader_epoch()), false)
-                    .map_err(|e| format!("shown: {e}"))?;
-            }
-        }
-        Ok(next)
-    }
-
-    /// A batch stands at an offset. Everything that was ever said about that offset, and that batch, must agree.
-    fn place(
-        &mut self,
-        ticket: &Ticket,
-        base: i64,
-        send: SendId,
-        epoch: Option<i32>,
-        acknowledged: bool,
-    ) -> Result<(), String> {
-        let born = self.incarnation(ticket).born;
-        let sent = &mut self.sent[send.0];
-        let (count, order, attempts) = (sent.count, sent.order, sent.attempts);
-        let end = base + count;
-        if sent.last.is_some_and(|last| last < born) {
-            return Err(format!(
-                "the batch {base}..{end} belongs to a topic of this name that is deleted"
-            ));
-        }
-        if attempts == 0 {
-            return Err(format!(
-                "the batch {base}..{end} was refused ({order:?}, first sent at change {})",
-                sent.first
-            ));
-        }
-        let here = sent.places.iter().filter(|(b, _)| *b == born).count();
-        if !sent.places.contains(&(born, base)) {
-            let most = match order {
-                Order::Producer { .. } => 1,
-                Order::Connection { .. } => attempts,
-            };
-            if here >= most {
-                let bytes = sent.bytes;
-                return Err(format!(
-                    "the batch {base}..{end} ({bytes} bytes, {order:?}) is at {:?} already, sent {attempts} times",
-                    sent.places
-                ));
-            }
-            sent.places.push((born, base));
-        }
-        let p = self.partition(ticket);
-        let before = p.placed.range(..end).next_back().map(|(b, x)| (*b, *x));
-        if let Some((other, x)) = before
-            && (other + x.count > base)
-            && (other, x.send) != (base, send)
-        {
-            let was = if x.acknowledged { "acknowledged" } else { "shown" };
-            return Err(format!(
-                "the batch at {base}..{end} is another than the one that was {was} at {other}..{}",
-                other + x.count
-            ));
-        }
-        if epoch.is_some() {
-            let lower = p.placed.range(..base).next_back().and_then(|(_, x)| x.epoch);
-            let upper = p.placed.range(end..).next().and_then(|(_, x)| x.epoch);
-            if lower.is_some_and(|l| Some(l) > epoch) || upper.is_some_and(|u| Some(u) < epoch) {
-                return Err(format!(
-                    "leader epoch {epoch:?} at {base}, between {lower:?} and {upper:?}"
-                ));
-            }
-        }
-        let placed = p.placed.entry(base).or_insert(Placed { send, count, epoch, acknowledged });
-        placed.acknowledged |= acknowledged;
-        if let (Some(was), Some(is)) = (placed.epoch, epoch)
-            && was != is
-        {
-            return Err(format!("the batch at {base} has leader epoch {is}, it was {was}"));
-        }
-        placed.epoch = placed.epoch.or(epoch);
-        p.end = p.end.max(end);
-        // A retried batch without a producer id may stand anywhere, once for each attempt.
-        if matches!(order, Order::Connection { .. }) && attempts > 1 {
-            return Ok(());
-        }
-        p.in_order(order, base)
-    }
-}
-
-impl Partition {
-    fn in_order(&mut self, order: Order, base: i64) -> Result<(), String> {
-        let same = |other: &Order| match (order, other) {
-            (Order::Connection { connection: a, .. }, Order::Connection { connection: b, .. }) => {
-                a == *b
-            }
-            (Order::Producer { id: a, .. }, Order::Producer { id: b, .. }) => a == *b,
-            (Order::Connection { .. }, Order::Producer { .. })
-            | (Order::Producer { .. }, Order::Connection { .. }) => false,
-        };
-        let before = self.orders.range(..order).next_back().filter(|(o, _)| same(o));
-        let after = self
-            .orders
-            .range((std::ops::Bound::Excluded(order), std::ops::Bound::Unbounded))
-            .next()
-            .filter(|(o, _)| same(o));
-        if let Some((o, at)) =
-            before.filter(|(_, at)| **at >= base).or(after.filter(|(_, at)| **at <= base))
-        {
-            return Err(format!("order: {order:?} stands at {base}, and {o:?} at {at}"));
-        }
-        self.orders.insert(order, base);
-        Ok(())
     }
 }

@@ -14,6 +14,8 @@ use crate::admin::Admin;
 use crate::consumers::Consumer;
 use crate::coverage::Coverage;
 use crate::hub::Hub;
+use crate::members::offsets::read_all_offsets;
+use crate::members::{GroupPlan, Member};
 use crate::node::{Life, NODE, Settings, start};
 use crate::producers::Producer;
 use crate::rng::Rng;
@@ -21,6 +23,12 @@ use crate::rng::Rng;
 /// Longest virtual time that a start, or a stretch of work, may take.
 const START_LIMIT: Duration = Duration::from_secs(120);
 const WORK_LIMIT: Duration = Duration::from_secs(120);
+/// Longest virtual time until groups are at rest when nothing fails any more: a member that went without a word is
+/// missed after 1.5 s, a rebalance waits for 0.8 s, and a join that lost its connection is told after 10 s.
+const REST_LIMIT: Duration = Duration::from_secs(30);
+/// After so long without members every offset has expired where offsets do: sessions last 1.5 s, rebalances 0.8 s,
+/// retention 2 s and the time between two looks at it 0.3 s.
+const EXPIRY: Duration = Duration::from_secs(8);
 /// Requests that each seed has answered at least.
 const OPERATIONS_MIN: u64 = 1_000;
 /// Crashes that each seed has at least.
@@ -92,6 +100,7 @@ impl Driver {
         self.world.disk(NODE).set_capacity(ROOMY);
         self.hub.pause_ms.set(*self.rng.pick(&[1, 2, 5]));
         self.spawn_clients();
+        self.spawn_members();
         let lives = self.rng.range(4, 8);
         let operations = self.rng.range(1_000, 1_300);
         let mut n = 0;
@@ -126,6 +135,47 @@ impl Driver {
         self.spawn(&rt, Consumer::new(&self.hub, &rt, rng).random());
         let (rt, rng) = (self.world.client("admin"), self.rng.fork());
         self.spawn(&rt, Admin::new(&self.hub, &rt, rng).run());
+    }
+
+    fn spawn_members(&mut self) {
+        let retention_ms = self.settings.offsets_retention_ms();
+        self.hub.oracle.retain_offsets(retention_ms);
+        self.hub.oracle.groups_may_end(retention_ms.is_some());
+        self.hub.offsets_expire.set(retention_ms.is_some());
+        let mut number = 0;
+        for group in 0..self.rng.range(1, 4) {
+            let plan = GroupPlan::draw(group, &mut self.rng);
+            for nth in 0..self.rng.range(1, 4) {
+                number += 1;
+                let (rt, rng) = (self.world.client(&format!("member{number}")), self.rng.fork());
+                let member = Member::new(&self.hub, &rt, rng, number, &plan, nth == 0);
+                let hub = Rc::clone(&self.hub);
+                hub.members_running.set(hub.members_running.get() + 1);
+                rt.spawn(Class::Data, async move {
+                    member.run().await;
+                    hub.members_running.set(hub.members_running.get() - 1);
+                })
+                .detach();
+            }
+        }
+    }
+
+    /// Faults are over: within a bounded time every member has its part, and keeps it.
+    fn settle_groups(&mut self) -> Result<(), String> {
+        self.hub.settling.set(true);
+        let hub = Rc::clone(&self.hub);
+        if let Err(stuck) =
+            self.until("groups come to rest", move || hub.at_rest().is_ok(), REST_LIMIT)
+        {
+            return Err(match self.hub.at_rest() {
+                Err(why) => format!("{stuck}: {why}"),
+                Ok(()) => stuck,
+            });
+        }
+        self.hub.members_done.set(true);
+        let hub = Rc::clone(&self.hub);
+        self.until("members finish", move || hub.members_running.get() == 0, WORK_LIMIT)?;
+        Ok(())
     }
 
     fn spawn(&self, rt: &Runtime, work: impl Future<Output = ()> + 'static) {
@@ -165,6 +215,7 @@ impl Driver {
     fn start(&mut self) -> Rc<Life> {
         let life = start(&self.world, &self.settings, self.cores);
         self.hub.life.set(self.hub.life.get() + 1);
+        self.hub.oracle.life_began(self.hub.life.get());
         self.hub.cores.set(self.cores);
         self.life = Some(Rc::clone(&life));
         let cores = self.cores;
@@ -402,13 +453,20 @@ impl Driver {
         self.hub.done.set(true);
         let hub = Rc::clone(&self.hub);
         self.until("clients finish", move || hub.running.get() == 0, WORK_LIMIT)?;
+        self.settle_groups()?;
         // Once more, without a cleaner: what is read must be of one moment.
         self.end(&life, End::PowerCut)?;
         self.settings.cleaner_backoff = None;
         let life = self.start();
         self.wait_ready(&life)?;
+        if self.hub.offsets_expire.get() {
+            // All members are missed, and what they have committed gets too old.
+            self.world.run_for(EXPIRY);
+        }
         let (rt, rng) = (self.world.client("verifier"), self.rng.fork());
         self.spawn(&rt, Consumer::new(&self.hub, &rt, rng).read_everything());
+        let (rt, rng) = (self.world.client("reader of offsets"), self.rng.fork());
+        self.spawn(&rt, read_all_offsets(Rc::clone(&self.hub), rt.clone(), rng));
         let hub = Rc::clone(&self.hub);
         self.until("everything is read", move || hub.running.get() == 0, WORK_LIMIT)?;
         self.end(&life, End::Clean)?;
@@ -420,6 +478,13 @@ impl Driver {
         c.recreations = seen.recreations;
         c.retries = seen.retries;
         c.disk_full_answers = seen.disk_full;
+        c.offset_commits = self.hub.oracle.commits_acknowledged() as u64;
+        c.offsets_expired = self.hub.oracle.offsets_expired();
+        c.rebalances = seen.generations;
+        c.assignments = seen.parts;
+        c.fenced_commits = seen.fenced;
+        c.members_after_restart = seen.survived;
+        c.groups_not_available = seen.groups_not_available;
         assert!(
             c.operations >= OPERATIONS_MIN,
             "{} operations are too few to mean anything",

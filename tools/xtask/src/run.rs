@@ -12,6 +12,10 @@ const MUTANTS: &[&str] = &[
     "duplicate-acknowledged-early",
     "replace-before-syncfs",
     "old-files-gone-before-replace",
+    "commit-answered-early",
+    "group-not-kept",
+    "group-told-early",
+    "old-generation-commits",
 ];
 
 /// Exit code of `sim` when its oracle caught a violation; anything else is a crash of the harness

@@ -2,6 +2,7 @@
 
 use rillway_group::{Clock, Coordinator, Effect};
 use rillway_io::Class;
+use rillway_log::Mutant;
 
 use crate::error::{CoordinatorError, TopicError};
 use crate::groups::{Kept, Waiting};
@@ -74,14 +75,26 @@ impl Shard {
 
     async fn keep_on(self, group: String, mut kept: Kept) {
         loop {
-            let done = self.put_group(&group, kept.state.take()).await;
+            let revision = kept.revision;
+            let report = |ok| {
+                self.ask_groups(|groups, clock, effects| {
+                    groups.persisted(clock, &group, revision, ok, effects);
+                });
+            };
+            let early = self.inner.store.runs(Mutant::GroupToldEarly);
+            if early {
+                report(true);
+            }
+            let done = match self.inner.store.runs(Mutant::GroupNotKept) {
+                true => Ok(()),
+                false => self.put_group(&group, kept.state.take()).await,
+            };
             if let Err(e) = &done {
                 tracing::warn!(group, "the state of the group could not be kept: {e}");
             }
-            let revision = kept.revision;
-            self.ask_groups(|groups, clock, effects| {
-                groups.persisted(clock, &group, revision, done.is_ok(), effects);
-            });
+            if !early {
+                report(done.is_ok());
+            }
             let groups = &self.inner.groups;
             let mut keeping = groups.keeping.borrow_mut();
             let next = keeping.get_mut(&group).expect("here until its keeper ends").take();
