@@ -55,6 +55,10 @@ pub struct KernelOptions {
     pub cpus: Vec<usize>,
     /// How long a task may run before `Runtime::yield_now` really yields. 1 ms.
     pub preempt: Duration,
+    /// The same for tasks of `Class::Background`, 200 us. What becomes ready meanwhile waits for the rest of a slice, and
+    /// a durable append becomes ready several times on its way: beside a cleaning its p50 was 2.3 ms with slices of 1 ms
+    /// and 1.2 with these, for 4 % more CPU of the cleaning (0.45 ms without one).
+    pub preempt_background: Duration,
     /// Bytes of memory registered with the kernel, per executor. Three times that is pinned.
     pub io_memory: usize,
     /// Period of the heartbeat timer, the longest that an executor with work can stall. 5 ms.
@@ -66,6 +70,7 @@ impl Default for KernelOptions {
         KernelOptions {
             cpus: vec![0],
             preempt: Duration::from_millis(1),
+            preempt_background: Duration::from_micros(200),
             // 6 MiB pinned: within the default RLIMIT_MEMLOCK of 8 MiB for one executor.
             io_memory: 2 << 20,
             heartbeat: Duration::from_millis(5),
@@ -122,7 +127,8 @@ where
         let placement = if pinned { Placement::Fixed(cpu) } else { Placement::Unbound };
         let main = main.clone();
         let (blocking, readers) = (Arc::clone(&blocking), Arc::clone(&readers));
-        let (preempt, heartbeat) = (options.preempt, options.heartbeat);
+        let slices = [options.preempt, options.preempt_background];
+        let heartbeat = options.heartbeat;
         let builder = LocalExecutorBuilder::new(placement)
             .io_memory(options.io_memory)
             .preempt_timer(PREEMPT_TIMER);
@@ -136,8 +142,7 @@ where
                 Ok(executor.run(async move {
                     // The starter is gone only if another core could not start.
                     let _ = ready.send(());
-                    let core =
-                        Rc::new(Core::new(index, cores, began, preempt, (blocking, readers)));
+                    let core = Rc::new(Core::new(index, cores, began, slices, (blocking, readers)));
                     let runtime = Runtime { backend: Backend::Kernel(Rc::clone(&core)) };
                     let task = core.spawn(Class::Data, async move { main(runtime).await });
                     let result = beating(heartbeat, pulse, core, task).await;
@@ -207,9 +212,12 @@ pub(crate) struct Core {
     /// The same moment on all cores of the node, so that their clocks agree.
     began: Clock,
     queues: [TaskQueueHandle; 4],
-    /// How long a task may run before it yields, and when the one that runs was polled.
+    /// How long a task may run before it yields, and one of the background.
     slice: Duration,
+    background_slice: Duration,
+    /// When the task that runs was polled, and its slice.
     polled: Cell<Clock>,
+    turn: Cell<Duration>,
     pub(super) blocking: Arc<Blocking>,
     pub(super) readers: Arc<Blocking>,
 }
@@ -219,7 +227,7 @@ impl Core {
         index: usize,
         cores: usize,
         began: Clock,
-        slice: Duration,
+        [slice, background_slice]: [Duration; 2],
         (blocking, readers): (Arc<Blocking>, Arc<Blocking>),
     ) -> Core {
         // No queue has a latency of its own: it would shorten the preempt timer (see there).
@@ -234,7 +242,19 @@ impl Core {
             executor.create_task_queue(Shares::Static(shares), Latency::NotImportant, name)
         });
         let polled = Cell::new(Clock::now());
-        Core { index, cores, began, queues, slice, polled, blocking, readers }
+        let turn = Cell::new(slice);
+        Core {
+            index,
+            cores,
+            began,
+            queues,
+            slice,
+            background_slice,
+            polled,
+            turn,
+            blocking,
+            readers,
+        }
     }
 
     pub(crate) fn index(&self) -> usize {
@@ -271,8 +291,13 @@ impl Core {
     ) -> Task<T> {
         let (task, mut body) = task::split(class, future, die_of);
         let core = Rc::clone(self);
+        let slice = match class {
+            Class::Control | Class::Data | Class::Connection => self.slice,
+            Class::Background => self.background_slice,
+        };
         let timed = poll_fn(move |cx| {
             core.polled.set(Clock::now());
+            core.turn.set(slice);
             body.as_mut().poll(cx)
         });
         let queue = match class {
@@ -309,7 +334,7 @@ impl Core {
     /// A sleep, not a place at the end of the queue: glommio polls the ring only when its queues are empty (or its
     /// preempt timer has fired), and what others wait for is in the ring.
     pub(crate) async fn yield_now(&self) {
-        if self.polled.get().elapsed() >= self.slice {
+        if self.polled.get().elapsed() >= self.turn.get() {
             Timer::new(YIELD).await;
         }
     }
