@@ -70,6 +70,9 @@ impl Error {
             Self::Refused { code: ErrorCode::MessageTooLarge, .. } => {
                 Some("Use smaller batches: --batch-bytes.")
             }
+            Self::Refused { code: ErrorCode::InvalidRecord, .. } => {
+                Some("Is the topic compacted? Then its records need keys: --keys N.")
+            }
             Self::NoTopic(_) | Self::Empty { .. } => {
                 Some("Fill it first: rillbench produce --topic NAME --bytes 1G.")
             }

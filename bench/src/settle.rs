@@ -25,7 +25,7 @@ const POLL: Duration = Duration::from_millis(50);
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
-  rillbench settle --topic kept --config min.cleanable.dirty.ratio=0 --broker-pid $(pidof rillway)
+  rillbench settle --topic kept --config min.cleanable.dirty.ratio=0.01 --broker-pid $(pidof rillway)
   rillbench settle --topic old --config retention.ms=1")]
 pub(crate) struct Args {
     #[command(flatten)]

@@ -30,8 +30,15 @@ struct Of {
     /// A topic.
     #[arg(long, value_name = "NAME")]
     topic: Option<String>,
-    /// A node of the cluster, by its id; the first one when left out.
-    #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "-1")]
+    /// A node of the cluster, by its id (--broker=1000); the first one when left out.
+    // With the `=`, or the name of a setting behind `get --broker` would be taken for an id.
+    #[arg(
+        long,
+        value_name = "ID",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "-1"
+    )]
     broker: Option<i32>,
 }
 

@@ -27,7 +27,7 @@ pub(crate) enum Error {
     NoDataDirectory(PathBuf),
     #[error("{} is none of the files that a data directory has", .0.display())]
     UnknownFile(PathBuf),
-    #[error("{}: {found} damages", path.display())]
+    #[error("{}: {found} {}", path.display(), if *found == 1 { "damage" } else { "damages" })]
     Damaged { path: PathBuf, found: usize },
     #[error("there is no setting {0}")]
     NoSetting(String),
@@ -107,7 +107,7 @@ impl Error {
             }
             Self::NoTopic(topic) => {
                 return Some(format!(
-                    "Create it: rillctl topic create --topic {topic} --partitions N, or produce --partitions N."
+                    "See which there are: rillctl topic list. To make it: rillctl topic create --topic {topic} --partitions N."
                 ));
             }
             Self::NoPartition { count, .. } => {
@@ -119,9 +119,12 @@ impl Error {
                 "The rest of the directory may be whole: rillctl log verify DIR says what is not."
             }
             Self::Damaged { .. } => {
-                "Copy the directory before anything else; the lines above say which offsets are affected."
+                "Copy the directory before anything else; the lines above say which offsets are affected. Clients that check \
+                 CRCs stop there; DeleteRecords up to behind them, or a seek, lets them go on."
             }
-            Self::NoSetting(_) => "See which there are: rillctl config list.",
+            Self::NoSetting(_) => {
+                "See which there are: rillctl config list --topic NAME, or --broker for those of a broker."
+            }
             Self::NoNode { .. } => "Choose one of these, or leave the id out.",
             Self::BrokerSettings => {
                 "Change its configuration file and restart it; topics' settings change at once: config set --topic."

@@ -48,6 +48,24 @@ pub struct Storage {
     _lock: FileLock,
 }
 
+/// A broker that ends may hold the lock a little longer; whoever waits for it is told, or a second broker on the same
+/// directory would be silent for all of `wait`.
+async fn take_lock(disk: &Disk, dir: &Path, wait: Duration) -> Result<FileLock> {
+    let path = dir.join("LOCK");
+    let is_held = |e: &rillway_io::Error| e.kind() == std::io::ErrorKind::WouldBlock;
+    let lock = match disk.lock(&path, Duration::ZERO).await {
+        Err(e) if is_held(&e) && !wait.is_zero() => {
+            tracing::info!(dir = %dir.display(), "another broker holds the directory's LOCK; waiting up to {wait:?}");
+            disk.lock(&path, wait).await
+        }
+        first => first,
+    };
+    lock.map_err(|e| match is_held(&e) {
+        true => Error::InUse { path: dir.to_path_buf() },
+        false => e.into(),
+    })
+}
+
 impl Storage {
     /// Locks the directory, makes what is missing, and brings the number of rings to what is asked for.
     pub async fn open(
@@ -58,13 +76,7 @@ impl Storage {
         let disk = rt.disk();
         let dir = &options.dir;
         disk.create_dir_all(dir).await?;
-        let lock = disk.lock(&dir.join("LOCK"), options.lock_wait).await.map_err(|e| {
-            if e.kind() == std::io::ErrorKind::WouldBlock {
-                Error::InUse { path: dir.clone() }
-            } else {
-                e.into()
-            }
-        })?;
+        let lock = take_lock(&disk, dir, options.lock_wait).await?;
         let storage_path = dir.join("storage");
         let id = match read_optional(&disk, &storage_path).await? {
             Some(bytes) => StorageFile::decode(&storage_path, &bytes)?.id,

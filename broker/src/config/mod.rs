@@ -382,7 +382,7 @@ mod tests {
     #[test]
     fn a_wrong_name_is_refused_and_the_nearest_one_named() {
         let e = Config::default().set("num.partition", "3").unwrap_err();
-        assert!(e.contains("num.partitions"), "{e}");
+        assert!(e.contains("did you mean `num.partitions`"), "{e}");
     }
 
     #[test]

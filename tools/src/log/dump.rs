@@ -122,6 +122,7 @@ fn segment(path: &Path, file: Segment, args: &Args) -> Result<()> {
     ]);
     let shown = args.records || args.offsets;
     let (mut all, mut lines, mut end) = (Vec::new(), Vec::new(), None);
+    let mut wrong = 0;
     for (at, batch) in walk(&bytes) {
         let batch = match batch {
             Ok(batch) => batch,
@@ -137,7 +138,9 @@ fn segment(path: &Path, file: Segment, args: &Args) -> Result<()> {
         };
         let codec =
             batch.codec().map_or("unknown".to_string(), |c| format!("{c:?}").to_lowercase());
-        let crc = if batch.check_crc() { "ok" } else { "WRONG" };
+        let fits = batch.check_crc();
+        let crc = if fits { "ok" } else { "WRONG" };
+        wrong += usize::from(!fits);
         if args.output.json {
             all.push(json!({
                 "position": at,
@@ -153,7 +156,7 @@ fn segment(path: &Path, file: Segment, args: &Args) -> Result<()> {
                 "base_sequence": batch.base_sequence(),
                 "leader_epoch": batch.leader_epoch(),
                 "crc": format!("{:08x}", batch.crc()),
-                "crc_fits": batch.check_crc(),
+                "crc_fits": fits,
                 "content": shown.then(|| contents(&batch, args.offsets)),
             }));
             continue;
@@ -183,9 +186,14 @@ fn segment(path: &Path, file: Segment, args: &Args) -> Result<()> {
         }
     }
     if args.output.json {
-        return print_json(&json!({"batches": all, "end": end}));
+        print_json(&json!({"batches": all, "end": end}))?;
+    } else {
+        print(table.lines().into_iter().chain(lines).chain(end))?;
     }
-    print(table.lines().into_iter().chain(lines).chain(end))
+    match wrong {
+        0 => Ok(()),
+        found => Err(Error::Damaged { path: path.to_path_buf(), found }),
+    }
 }
 
 /// The records of a batch, those of committed offsets decoded; other bytes that are no text are shown with replacement
