@@ -362,6 +362,40 @@ fn a_tombstone_stays_for_its_time_goes_after_it_and_what_it_deleted_never_comes_
 }
 
 #[test]
+fn a_log_that_is_cleaned_up_to_its_empty_active_segment_goes_on() {
+    // By age all of it is rolled and cleaned; by time all of it is removed and nothing is left to clean.
+    let by_age = LogConfig { max_compaction_lag_ms: 1_000, ..config() };
+    let by_both = LogConfig { delete: true, retention_ms: 1_000, ..by_age };
+    for config in [by_age, by_both] {
+        for end in ENDS {
+            let drill = Drill::new(2);
+            drill.life(end, move |n| async move {
+                let log = log_of(&n).await;
+                log.configure(config);
+                let written = Written::default();
+                for _ in 0..3 {
+                    written.append(&n, &log, Codec::None, &[(1, Some(50)), (2, Some(50))]).await;
+                    n.rt.sleep(Duration::from_secs(4)).await;
+                    // The first look rolls, the second cleans what was rolled.
+                    clean(&n).await;
+                    clean(&n).await;
+                }
+                assert!(log.refused().is_none(), "{:?}", log.refused());
+                written.append(&n, &log, Codec::None, &[(3, Some(50))]).await;
+            });
+            drill.life(End::Kill, move |n| async move {
+                let log = log_of(&n).await;
+                log.configure(config);
+                n.rt.sleep(Duration::from_secs(4)).await;
+                clean(&n).await;
+                assert!(log.refused().is_none(), "{:?}", log.refused());
+                Written::default().append(&n, &log, Codec::None, &[(4, Some(50))]).await;
+            });
+        }
+    }
+}
+
+#[test]
 fn readers_and_searches_go_on_while_segments_are_replaced_under_them() {
     for seed in 0..8 {
         let mut drill = Drill::new(seed);

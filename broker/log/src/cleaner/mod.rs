@@ -127,7 +127,11 @@ impl Inner {
     }
 
     async fn clean_dirty(self: &Rc<Self>, log: &Rc<Log>, plan: &Plan) -> Cleaning<Outcome> {
-        let segments: Vec<SegmentState> = log.state().flushed.segments.clone();
+        // An active segment without a record ends where the plan does, and has no file yet: by its end alone it would be
+        // taken along, found missing, and its partition refused.
+        let sealed = |s: &&SegmentState| s.status == SegmentStatus::Sealed;
+        let segments: Vec<SegmentState> =
+            log.state().flushed.segments.iter().take_while(sealed).cloned().collect();
         let map = self.build_map(log, plan, &segments).await?;
         // The segment in which the map ends is rewritten too, up to there.
         let holds = segments.iter().find(|s| s.base < map.end() && map.end() <= s.end);
