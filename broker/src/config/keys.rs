@@ -307,9 +307,9 @@ pub const KEYS: &[Key] = &[
         "bytes",
         4_096,
         0,
-        i32::MAX as i64,
+        i16::MAX as i64,
         true,
-        "Largest text beside a committed offset.",
+        "Largest text beside a committed offset; answers to old clients have no room for more than 32,767 bytes.",
     ),
     key(
         "offsets.retention.minutes",

@@ -5,7 +5,8 @@ use rillway_io::Runtime;
 use rillway_wire::ErrorCode;
 use rillway_wire::api::describe_configs::{BROKER, TOPIC};
 use rillway_wire::api::{
-    alter_configs, describe_configs, fetch, incremental_alter_configs, list_offsets, produce,
+    alter_configs, create_topics, describe_configs, fetch, incremental_alter_configs, list_offsets,
+    produce,
 };
 use rillway_wire::batch::{BatchBuilder, BatchView, Codec, TimestampType};
 
@@ -467,5 +468,46 @@ fn every_setting_of_kafka_is_refused_by_name_or_has_kafkas_type_default_and_brok
             }
         }
         assert_eq!(known, ours.len());
+    });
+}
+
+/// The answer quotes what is wrong, and that with its own words is more than a text of an old version holds.
+#[test]
+fn names_and_values_as_long_as_the_protocol_lets_them_be_are_answered() {
+    scenario(1, |rt| async move {
+        let mut client = Client::connect(&rt).await;
+        client.create("t", 1).await;
+        let long = "x".repeat(i16::MAX as usize);
+        for (name, value) in [(&*long, "1"), ("cleanup.policy", &*long), ("retention.ms", &*long)] {
+            let config = create_topics::Config { name, value: Some(value) };
+            let topic = create_topics::Topic {
+                name: "made",
+                num_partitions: 1,
+                replication_factor: 1,
+                configs: vec![config].into(),
+                ..Default::default()
+            };
+            let request =
+                create_topics::Request { topics: vec![topic].into(), ..Default::default() };
+            let body = client.call(&request, 4).await;
+            let answer: create_topics::Response<'_> = decode(&body, 4);
+            assert_eq!(answer.topics.first().unwrap().error_code, ErrorCode::InvalidConfig);
+
+            let config =
+                incremental_alter_configs::Config { name, config_operation: 0, value: Some(value) };
+            let resource = incremental_alter_configs::Resource {
+                resource_type: TOPIC,
+                resource_name: "t",
+                configs: vec![config].into(),
+            };
+            let request = incremental_alter_configs::Request {
+                resources: vec![resource].into(),
+                ..Default::default()
+            };
+            let body = client.call(&request, 0).await;
+            let answer: incremental_alter_configs::Response<'_> = decode(&body, 0);
+            assert_eq!(answer.responses.first().unwrap().error_code, ErrorCode::InvalidConfig);
+        }
+        assert!(describe(&mut client, BROKER, &long).await.is_err());
     });
 }
