@@ -153,6 +153,34 @@ fn after_any_end_of_the_broker_members_and_offsets_are_as_they_were() {
 }
 
 #[test]
+fn what_a_refused_commit_has_left_is_the_same_before_and_after_a_restart() {
+    let (lives, mut options) = (Lives::new(), options(1));
+    options.shard.groups.options.offset_metadata_max = 30_000;
+    let (tell, mut told) = rillway_io::mailbox(1);
+    lives.live(&options, End::Kill, |rt| async move {
+        let mut client = ready(&rt, "t", 200).await;
+        // Small ones, and behind them more than one batch may hold.
+        let large = "x".repeat(20_000);
+        let text = |index| Some(if index < 100 { "" } else { &*large });
+        let offsets: Vec<_> = (0..200).map(|index| ("t", index, 10, text(index))).collect();
+        let codes = commit(&mut client, ("g", "", -1), &offsets, 8).await;
+        assert!(codes.iter().all(|code| *code != ErrorCode::None), "{codes:?}");
+        let mut found = Vec::new();
+        for index in 0..200 {
+            found.push(committed(&mut client, "g", "t", index).await.0);
+        }
+        tell.try_send(found).unwrap();
+    });
+    let before = told.try_recv().expect("said by the first life");
+    lives.live(&options, End::Stop, |rt| async move {
+        let mut client = ready(&rt, "u", 1).await;
+        for (index, before) in (0..).zip(before) {
+            assert_eq!(committed(&mut client, "g", "t", index).await.0, before, "t-{index}");
+        }
+    });
+}
+
+#[test]
 fn a_commit_of_an_old_generation_or_of_a_stranger_is_refused() {
     scenario(1, |rt| async move {
         ready(&rt, "t", 1).await;

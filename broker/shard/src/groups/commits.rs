@@ -11,7 +11,7 @@ use rillway_wire::batch::{BatchBuilder, Codec};
 use crate::error::{CoordinatorError, PartitionError};
 use crate::shard::Shard;
 
-/// Records in a batch: far below what a batch may be, whatever their metadata.
+/// Records in a batch: with Kafka's limit of 4 KiB for their metadata, less than half of what a batch may be.
 const RECORDS_TOGETHER: usize = 100;
 
 /// One partition of a commit.
@@ -110,9 +110,17 @@ impl Shard {
     ) -> Result<(), CoordinatorError> {
         let log = self.offsets_log(group)?;
         let mut appended = Vec::new();
+        let mut refused = Ok(());
         for together in offsets.chunks(RECORDS_TOGETHER) {
-            appended.push(self.append_offsets(&log, group, together).await?);
+            match self.append_offsets(&log, group, together).await {
+                Ok(done) => appended.push(done),
+                Err(e) => {
+                    refused = Err(e);
+                    break;
+                }
+            }
         }
+        // Those before a batch that was refused are in the log, and a restart would show them: so they are shown now.
         for (together, appended) in offsets.chunks(RECORDS_TOGETHER).zip(appended) {
             let first = appended.base_offset;
             if !self.inner.store.runs(Mutant::CommitAnsweredEarly) {
@@ -123,7 +131,7 @@ impl Shard {
                 groups.offsets_mut().put(group, at.clone(), position, committed.clone());
             }
         }
-        Ok(())
+        refused
     }
 
     async fn append_offsets(
