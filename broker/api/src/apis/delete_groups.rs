@@ -1,5 +1,6 @@
 //! DeleteGroups, key 42, served 0-2: a group without members, with everything that it has committed.
 
+use rillway_io::join_all;
 use rillway_wire::ErrorCode;
 use rillway_wire::api::delete_groups::{GroupResponse, Request as Body, Response};
 
@@ -8,14 +9,20 @@ use crate::connection::{Answer, Close};
 use crate::context::Request;
 use crate::error_codes;
 
+/// Groups that are deleted at a time, so that they share flushes: 1,500 one by one took 5.4 s.
+const TOGETHER: usize = 100;
+
 pub(crate) async fn handle(request: Request, body: &Body<'_>) -> Result<Answer, Close> {
     let names: Vec<String> = body.groups_names.iter().map(str::to_owned).collect();
     later(async move {
+        let shard = request.context.shard();
         let mut deleted = Vec::new();
-        for name in names {
-            let done = request.context.shard().delete_group(&name).await;
-            let code = done.err().map_or(ErrorCode::None, |e| error_codes::coordinator(&e));
-            deleted.push((name, code));
+        for together in names.chunks(TOGETHER) {
+            let all = together.iter().map(|name| async move {
+                let done = shard.delete_group(name).await;
+                (name, done.err().map_or(ErrorCode::None, |e| error_codes::coordinator(&e)))
+            });
+            deleted.extend(join_all(all).await);
         }
         let results = deleted
             .iter()

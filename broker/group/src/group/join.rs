@@ -154,7 +154,7 @@ impl Group {
             client_host: join.client_host.clone(),
             session_timeout_ms: join.session_timeout_ms,
             rebalance_timeout_ms: join.rebalance_timeout_ms.max(0),
-            protocols: join.protocols.clone(),
+            protocols: join.protocols.clone().into(),
             assignment: Vec::new(),
             join: Some(JoinWait { ticket, skip_assignment: join.skip_assignment }),
             sync: None,

@@ -137,7 +137,8 @@ impl Group {
             client_host: kept.client_host,
             session_timeout_ms: kept.session_timeout_ms,
             rebalance_timeout_ms: kept.rebalance_timeout_ms.max(0),
-            protocols: vec![Protocol { name: protocol.to_owned(), metadata: kept.subscription }],
+            protocols: vec![Protocol { name: protocol.to_owned(), metadata: kept.subscription }]
+                .into(),
             assignment: kept.assignment,
             join: None,
             sync: None,

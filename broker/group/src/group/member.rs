@@ -19,6 +19,44 @@ pub(super) struct PendingId {
     pub(super) expires_ms: u64,
 }
 
+/// The assignors of a member, by preference; never empty. A client may name tens of thousands of them, and each is looked
+/// for among those of every other member.
+#[derive(Debug)]
+pub(super) struct Protocols {
+    list: Vec<Protocol>,
+    /// Places in `list`, by name; of equal names the first is first.
+    by_name: Vec<usize>,
+}
+
+impl From<Vec<Protocol>> for Protocols {
+    fn from(list: Vec<Protocol>) -> Protocols {
+        let mut by_name: Vec<usize> = (0..list.len()).collect();
+        by_name.sort_by(|a, b| list[*a].name.cmp(&list[*b].name));
+        Protocols { list, by_name }
+    }
+}
+
+impl Protocols {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Protocol> {
+        self.list.iter()
+    }
+
+    /// Each name once, in alphabetical order.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        let name = |at: usize| self.list[self.by_name[at]].name.as_str();
+        (0..self.by_name.len())
+            .map(name)
+            .enumerate()
+            .filter_map(move |(at, here)| (at == 0 || name(at - 1) != here).then_some(here))
+    }
+
+    fn find(&self, name: &str) -> Option<&Protocol> {
+        let at = self.by_name.partition_point(|at| self.list[*at].name.as_str() < name);
+        let found = self.by_name.get(at).map(|at| &self.list[*at]);
+        found.filter(|protocol| protocol.name == name)
+    }
+}
+
 /// A member. Times are on the monotonic clock.
 #[derive(Debug)]
 pub(super) struct Member {
@@ -27,8 +65,7 @@ pub(super) struct Member {
     pub(super) client_host: String,
     pub(super) session_timeout_ms: i32,
     pub(super) rebalance_timeout_ms: i32,
-    /// By preference; never empty.
-    pub(super) protocols: Vec<Protocol>,
+    pub(super) protocols: Protocols,
     pub(super) assignment: Vec<u8>,
     pub(super) join: Option<JoinWait>,
     pub(super) sync: Option<Ticket>,
@@ -75,8 +112,7 @@ impl Member {
 
     /// What it says to an assignor; `None` if it cannot do it.
     pub(super) fn metadata(&self, protocol: &str) -> Option<&[u8]> {
-        let found = self.protocols.iter().find(|candidate| candidate.name == protocol);
-        found.map(|found| found.metadata.as_slice())
+        self.protocols.find(protocol).map(|found| found.metadata.as_slice())
     }
 
     pub(super) fn supports(&self, protocol: &str) -> bool {
@@ -88,13 +124,13 @@ impl Member {
         if self.restored {
             self.protocols.iter().all(|kept| protocols.contains(kept))
         } else {
-            self.protocols == protocols
+            self.protocols.list == protocols
         }
     }
 
     /// Takes over what a join says.
     pub(super) fn update(&mut self, join: &Join) {
-        self.protocols.clone_from(&join.protocols);
+        self.protocols = join.protocols.clone().into();
         self.restored = false;
         self.session_timeout_ms = join.session_timeout_ms;
         self.rebalance_timeout_ms = join.rebalance_timeout_ms.max(0);

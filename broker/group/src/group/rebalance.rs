@@ -180,10 +180,14 @@ impl Group {
     /// Each member votes for the first of its assignors that everybody can do; most votes win. Between equals, the
     /// leader's order decides.
     pub(super) fn vote(&self) -> String {
+        let mut can: BTreeMap<&str, usize> = BTreeMap::new();
+        for name in self.members.values().flat_map(|member| member.protocols.names()) {
+            *can.entry(name).or_default() += 1;
+        }
         let mut votes: BTreeMap<&str, usize> = BTreeMap::new();
         for member in self.members.values() {
             let mut names = member.protocols.iter().map(|protocol| protocol.name.as_str());
-            let choice = names.find(|name| self.is_candidate(name));
+            let choice = names.find(|name| can[name] == self.members.len());
             *votes.entry(choice.expect("members have an assignor in common")).or_default() += 1;
         }
         let most = votes.values().copied().max().expect("a vote needs members");

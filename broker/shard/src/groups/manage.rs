@@ -3,9 +3,13 @@
 use std::collections::BTreeMap;
 
 use rillway_group::{Described, GroupError, Listed, TopicPartition};
+use rillway_io::join_all;
 
 use crate::error::CoordinatorError;
 use crate::shard::Shard;
+
+/// Groups whose offsets are removed at a time.
+const GROUPS_TOGETHER: usize = 100;
 
 impl Shard {
     /// DescribeGroups; `None`: there is no such group.
@@ -107,9 +111,22 @@ impl Shard {
             }
             by_group
         };
-        for (group, partitions) in stale {
-            if let Err(e) = self.forget(&group, partitions).await {
-                tracing::warn!(group, topic, "offsets of a deleted topic stay: {e}");
+        self.forget_all(stale, "offsets of a deleted topic stay").await;
+    }
+
+    /// Removes offsets of many groups, so many at a time that they share flushes: one by one, the deletion of a topic that
+    /// 3,000 groups had read took 10 s.
+    async fn forget_all(&self, stale: BTreeMap<String, Vec<TopicPartition>>, or: &'static str) {
+        let mut stale = stale.into_iter();
+        loop {
+            let some = stale.by_ref().take(GROUPS_TOGETHER);
+            let forgets = some.map(|(group, partitions)| async move {
+                if let Err(e) = self.forget(&group, partitions).await {
+                    tracing::warn!(group, "{or}: {e}");
+                }
+            });
+            if join_all(forgets).await.is_empty() {
+                return;
             }
         }
     }
@@ -131,11 +148,7 @@ impl Shard {
         for (group, at) in expired {
             by_group.entry(group).or_default().push(at);
         }
-        for (group, partitions) in by_group {
-            if let Err(e) = self.forget(&group, partitions).await {
-                tracing::warn!(group, "expired offsets stay: {e}");
-            }
-        }
+        self.forget_all(by_group, "expired offsets stay").await;
         if count > 0 {
             tracing::info!(core = self.core(), offsets = count, "expired offsets are removed");
         }
