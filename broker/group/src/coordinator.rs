@@ -169,13 +169,17 @@ impl Coordinator {
         Err(GroupError::NotFound(commit.group.clone()))
     }
 
-    /// The metadata of one committed offset.
+    /// The metadata of one committed offset, whose length Kafka counts in UTF-16.
     ///
     /// # Errors
     /// When it is longer than offset.metadata.max.bytes; the other partitions of the request are not concerned.
     pub fn check_metadata(&self, metadata: &str) -> Result<(), GroupError> {
         let max = self.options.offset_metadata_max;
-        if metadata.len() > max { Err(GroupError::OffsetMetadataTooLarge { max }) } else { Ok(()) }
+        if metadata.encode_utf16().count() > max {
+            Err(GroupError::OffsetMetadataTooLarge { max })
+        } else {
+            Ok(())
+        }
     }
 
     /// OffsetFetch from version 9: a member and its epoch. Classic groups let everybody read, as in Kafka; a group that

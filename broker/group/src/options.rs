@@ -11,7 +11,7 @@ pub struct Options {
     pub initial_rebalance_delay_ms: i32,
     /// group.max.size: members that a group may have.
     pub size_max: usize,
-    /// offset.metadata.max.bytes
+    /// offset.metadata.max.bytes, in units of UTF-16 for all its name.
     pub offset_metadata_max: usize,
     /// offsets.retention.minutes, in milliseconds.
     pub offsets_retention_ms: i64,

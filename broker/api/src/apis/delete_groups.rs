@@ -1,5 +1,7 @@
 //! DeleteGroups, key 42, served 0-2: a group without members, with everything that it has committed.
 
+use std::collections::BTreeSet;
+
 use rillway_io::join_all;
 use rillway_wire::ErrorCode;
 use rillway_wire::api::delete_groups::{GroupResponse, Request as Body, Response};
@@ -13,7 +15,12 @@ use crate::error_codes;
 const TOGETHER: usize = 100;
 
 pub(crate) async fn handle(request: Request, body: &Body<'_>) -> Result<Answer, Close> {
-    let names: Vec<String> = body.groups_names.iter().map(str::to_owned).collect();
+    // A name that is given twice is answered once, as in Kafka.
+    let mut names: Vec<String> = Vec::new();
+    let mut seen = BTreeSet::new();
+    for name in body.groups_names.iter().filter(|name| seen.insert(*name)) {
+        names.push(name.to_owned());
+    }
     later(async move {
         let shard = request.context.shard();
         let mut deleted = Vec::new();

@@ -3,10 +3,10 @@
 
 use rillway_group::{GroupError, Join, Joined, Protocol};
 use rillway_shard::CoordinatorError;
+use rillway_wire::Uuid;
 use rillway_wire::api::join_group::{Member, Request as Body, Response};
-use rillway_wire::{ErrorCode, Uuid};
 
-use crate::apis::{is_instance_id, later, list, ready};
+use crate::apis::{later, list};
 use crate::connection::{Answer, Close};
 use crate::context::Request;
 use crate::error_codes;
@@ -16,15 +16,6 @@ pub(crate) async fn handle(
     body: &Body<'_>,
     client_id: Option<&str>,
 ) -> Result<Answer, Close> {
-    if !body.group_instance_id.is_none_or(is_instance_id) {
-        let invalid = Response {
-            error_code: ErrorCode::InvalidRequest,
-            protocol_name: no_name(&request),
-            member_id: body.member_id,
-            ..Default::default()
-        };
-        return ready(&request, &invalid);
-    }
     let client_id = client_id.unwrap_or_default();
     let unique = Uuid(request.context.shard().runtime().random_bytes::<16>());
     let join = Join {

@@ -53,11 +53,6 @@ const TOPIC_OPERATIONS: i32 =
 /// The same for a group: read, delete, describe, describe and alter configs.
 const GROUP_OPERATIONS: i32 = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11;
 
-/// Whether a group.instance.id may be one: as a topic's name (KIP-345).
-fn is_instance_id(id: &str) -> bool {
-    rillway_wire::TopicName::new(id).is_ok()
-}
-
 /// A response without records, as bytes to send.
 fn list<'a>(
     request: &Request,

@@ -98,7 +98,11 @@ fn deletes(peer: &mut Peer, version: i16) {
     peer.call("none", &request(vec![none]), version);
     peer.call("without a name", &request(vec![""]), version);
     leave(peer, place);
-    peer.call("one of two", &request(vec![none, place.group]), version);
+    peer.call(
+        "one of two, and both twice",
+        &request(vec![none, place.group, none, place.group]),
+        version,
+    );
     peer.call("again", &request(vec![place.group]), version);
     peer.call("nothing", &request(vec![]), version);
     peer.call("what is left", &describe(vec![place.group]), 5);

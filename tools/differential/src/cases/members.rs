@@ -11,6 +11,7 @@ pub(super) const CASES: &[Case] = &[
     case(ApiKey::JoinGroup, "who is refused", refused),
     case(ApiKey::JoinGroup, "who does not fit to those that are there", misfits),
     case_from(ApiKey::JoinGroup, 5, "members that keep their place", keeps_its_place),
+    case_from(ApiKey::JoinGroup, 5, "any text names a place", any_text_names_a_place),
     case(ApiKey::SyncGroup, "assignments, good and bad", assignments),
     case_from(ApiKey::SyncGroup, 3, "of members that keep their place", static_sync),
     case(ApiKey::Heartbeat, "of members and of others", beats),
@@ -121,6 +122,14 @@ fn misfits(peer: &mut Peer, version: i16) {
     peer.call("another type", &request, version);
     peer.call("a stranger's id", &join(place.group, "stranger"), version);
     beat(peer, "nobody was disturbed", place, None, 3);
+}
+
+fn any_text_names_a_place(peer: &mut Peer, version: i16) {
+    for (group, instance) in ["g1", "g2", "g3"].into_iter().zip(["", "..", "i/\u{e9} :1"]) {
+        let group = peer.name(group);
+        let request = join_group::Request { group_instance_id: Some(instance), ..join(group, "") };
+        peer.call(&format!("{instance:?}"), &request, version);
+    }
 }
 
 fn keeps_its_place(peer: &mut Peer, version: i16) {
