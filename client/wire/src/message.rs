@@ -89,7 +89,7 @@ pub trait ResponseMessage<'a>: Message<'a> {
     fn response_frame(&self, version: i16, correlation_id: i32) -> Frame {
         let mut bytes = Vec::with_capacity(SMALL_RESPONSE);
         bytes.extend_from_slice(&[0; 4]);
-        let mut to = Writer::new(bytes);
+        let mut to = Writer::new(bytes).cutting();
         ResponseHeader { correlation_id }.encode(&mut to, Self::API, version);
         self.encode_body(&mut to, version);
         finish(to)

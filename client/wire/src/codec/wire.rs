@@ -118,20 +118,13 @@ impl<'a> Wire<'a> for Option<&'a str> {
         }
     }
 
-    /// A text that old versions have no room for (32,767 bytes) is cut: a message that quotes what a client sent, or a
-    /// name that came with a newer version. It must not end whoever answers.
     fn encode(&self, to: &mut Writer, context: Context) {
-        let text = match context.flexible {
-            true => *self,
-            false => self.map(|t| &t[..t.floor_char_boundary(i16::MAX as usize)]),
-        };
-        let len = text.map(str::len);
         if context.flexible {
-            to.compact_len(len);
+            to.compact_len(self.map(str::len));
+            to.put(self.unwrap_or_default().as_bytes());
         } else {
-            to.short_len(len);
+            to.short_text(*self);
         }
-        to.put(text.unwrap_or_default().as_bytes());
     }
 }
 

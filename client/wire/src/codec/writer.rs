@@ -11,13 +11,24 @@ pub struct Writer {
     bytes: Vec<u8>,
     /// Position in `bytes` before which `len` foreign bytes belong; ascending.
     holes: Vec<(usize, usize)>,
+    /// See [`Writer::cutting`].
+    cuts: bool,
 }
 
 impl Writer {
     /// A writer that goes on behind `bytes`.
     #[must_use]
     pub const fn new(bytes: Vec<u8>) -> Self {
-        Self { bytes, holes: Vec::new() }
+        Self { bytes, holes: Vec::new(), cuts: false }
+    }
+
+    /// Cuts a text that an old version has no room for, where it would panic otherwise. For answers: they quote what a
+    /// client sent, or name what came with a newer version, and must not end whoever answers. A request, or a record that
+    /// is kept, would name something else if it were cut.
+    #[must_use]
+    pub const fn cutting(mut self) -> Self {
+        self.cuts = true;
+        self
     }
 
     /// Appends bytes as they are.
@@ -45,15 +56,18 @@ impl Writer {
         self.varint(len.map_or(0, |len| checked_i32(len) as u32 + 1));
     }
 
-    /// Appends a 16-bit length, -1 for null.
+    /// Appends a text behind a 16-bit length, -1 for null.
     ///
     /// # Panics
-    /// When the text is longer than 32,767 bytes, which the protocol cannot express.
-    pub fn short_len(&mut self, len: Option<usize>) {
-        let len = len.map_or(-1, |len| {
-            i16::try_from(len).expect("a text of the protocol has at most 32,767 bytes")
+    /// When it is longer than 32,767 bytes, which the protocol cannot express, and the writer does not cut.
+    pub fn short_text(&mut self, text: Option<&str>) {
+        const MOST: usize = i16::MAX as usize;
+        let text = text.map(|t| if self.cuts { &t[..t.floor_char_boundary(MOST)] } else { t });
+        let len = text.map_or(-1, |text| {
+            i16::try_from(text.len()).expect("a text of the protocol has at most 32,767 bytes")
         });
         self.put(&len.to_be_bytes());
+        self.put(text.unwrap_or_default().as_bytes());
     }
 
     /// Appends a 32-bit length, -1 for null.
