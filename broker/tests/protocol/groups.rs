@@ -9,7 +9,10 @@ use rillway_wire::api::{
 };
 use rillway_wire::batch::{batches, records};
 
-use crate::client::{Client, End, Lives, batch, decode, options, scenario, scenario_with_stop};
+use crate::client::{
+    Client, End, Lives, batch, decode, options, scenario, scenario_with, scenario_with_stop,
+};
+use crate::field::set;
 use crate::group_client::{Member, commit, committed};
 
 /// A topic and its coordinator, so that a group can begin.
@@ -159,7 +162,9 @@ fn what_a_refused_commit_has_left_is_the_same_before_and_after_a_restart() {
     let (tell, mut told) = rillway_io::mailbox(1);
     lives.live(&options, End::Kill, |rt| async move {
         let mut client = ready(&rt, "t", 200).await;
-        // Small ones, and behind them more than one batch may hold.
+        let altered = set(&mut client, "__consumer_offsets", "max.message.bytes", "10000").await;
+        assert_eq!(altered, ErrorCode::None);
+        // Small ones that fit into a batch, and behind them some of which each is larger than a batch may be.
         let large = "x".repeat(20_000);
         let text = |index| Some(if index < 100 { "" } else { &*large });
         let offsets: Vec<_> = (0..200).map(|index| ("t", index, 10, text(index))).collect();
@@ -169,6 +174,7 @@ fn what_a_refused_commit_has_left_is_the_same_before_and_after_a_restart() {
         for index in 0..200 {
             found.push(committed(&mut client, "g", "t", index).await.0);
         }
+        assert!(found.contains(&10) && found.contains(&-1), "a part of it was refused: {found:?}");
         tell.try_send(found).unwrap();
     });
     let before = told.try_recv().expect("said by the first life");
@@ -177,6 +183,21 @@ fn what_a_refused_commit_has_left_is_the_same_before_and_after_a_restart() {
         for (index, before) in (0..).zip(before) {
             assert_eq!(committed(&mut client, "g", "t", index).await.0, before, "t-{index}");
         }
+    });
+}
+
+#[test]
+fn a_commit_is_as_many_batches_as_it_needs_whatever_its_metadata() {
+    let mut options = options(1);
+    options.shard.groups.options.offset_metadata_max = 30_000;
+    scenario_with(options, |rt| async move {
+        let mut client = ready(&rt, "t", 100).await;
+        // 2 MB in UTF-8: more than max.message.bytes, as 100 of 4,096 Chinese characters are by default.
+        let text = "\u{4e2d}".repeat(7_000);
+        let offsets: Vec<_> = (0..100).map(|index| ("t", index, 10, Some(&*text))).collect();
+        let codes = commit(&mut client, ("g", "", -1), &offsets, 8).await;
+        assert!(codes.iter().all(|code| *code == ErrorCode::None), "{codes:?}");
+        assert_eq!(committed(&mut client, "g", "t", 99).await, (10, text));
     });
 }
 

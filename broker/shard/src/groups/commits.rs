@@ -6,13 +6,13 @@ use std::rc::Rc;
 use rillway_group::record;
 use rillway_group::{Commit, Committed, GroupError, TopicPartition};
 use rillway_log::{Log, Mutant};
-use rillway_wire::batch::{BatchBuilder, Codec};
+use rillway_wire::batch::{BATCH_HEADER, BatchBuilder, Codec};
 
 use crate::error::{CoordinatorError, PartitionError};
 use crate::shard::Shard;
 
-/// Records in a batch: with Kafka's limit of 4 KiB for their metadata, less than half of what a batch may be.
-const RECORDS_TOGETHER: usize = 100;
+/// Bytes of a batch, unless the topic's max.message.bytes is lower, or one record alone is larger.
+const BATCH_BYTES: usize = 64 << 10;
 
 /// One partition of a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,19 +109,23 @@ impl Shard {
         offsets: Vec<(TopicPartition, Option<Committed>)>,
     ) -> Result<(), CoordinatorError> {
         let log = self.offsets_log(group)?;
+        let most = BATCH_BYTES.min(log.config().max_message_bytes);
         let mut appended = Vec::new();
         let mut refused = Ok(());
-        for together in offsets.chunks(RECORDS_TOGETHER) {
+        let mut rest = offsets.as_slice();
+        while !rest.is_empty() {
+            let (together, behind) = rest.split_at(fitting(group, rest, most));
             match self.append_offsets(&log, group, together).await {
-                Ok(done) => appended.push(done),
+                Ok(done) => appended.push((together, done)),
                 Err(e) => {
                     refused = Err(e);
                     break;
                 }
             }
+            rest = behind;
         }
         // Those before a batch that was refused are in the log, and a restart would show them: so they are shown now.
-        for (together, appended) in offsets.chunks(RECORDS_TOGETHER).zip(appended) {
+        for (together, appended) in appended {
             let first = appended.base_offset;
             if !self.inner.store.runs(Mutant::CommitAnsweredEarly) {
                 appended.receipt.wait().await.map_err(PartitionError::from)?;
@@ -149,4 +153,17 @@ impl Shard {
         let batch = batch.build().map_err(|e| CoordinatorError::NotAvailable(e.to_string()))?;
         Ok(log.append_as_leader(&batch).await.map_err(PartitionError::from)?)
     }
+}
+
+/// How many of these records, one at least, make a batch.
+fn fitting(group: &str, offsets: &[(TopicPartition, Option<Committed>)], most: usize) -> usize {
+    // All that is neither a name nor metadata: numbers of a fixed size, and lengths.
+    const REST: usize = 80;
+    let mut bytes = BATCH_HEADER;
+    let fits = offsets.iter().take_while(|(at, committed)| {
+        let metadata = committed.as_ref().map_or(0, |c| c.metadata.len());
+        bytes += REST + group.len() + at.topic.len() + metadata;
+        bytes <= most
+    });
+    fits.count().max(1)
 }
