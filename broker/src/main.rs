@@ -10,7 +10,7 @@ use rillway::config::{Config, document};
 mod check;
 mod serve;
 
-/// A small request takes some twenty small allocations, freed on the same core: with glibc's allocator they were a fifth
+/// A small request takes some twenty small allocations, freed on the same core: with glibc's allocator they were a sixth
 /// of its CPU.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -22,18 +22,16 @@ pub(super) fn nearest(name: &str) -> String {
     if name == "advertised.listeners" {
         return " (clients are told the address that they used themselves; `advertised` changes that)".to_owned();
     }
-    let words = |s: &str| s.split(['.', '_', '-']).map(str::to_owned).collect::<Vec<_>>();
-    // By words that both have; then the one of which the least differs: a letter that is missing is the usual mistake.
+    // By words that both have; then by the same beginning: a letter that is missing is the usual mistake.
     let likeness = |k: &&Key| {
+        let words = |s: &str| s.split(['.', '_', '-']).map(str::to_owned).collect::<Vec<_>>();
         let known = words(k.name);
         let shared = words(name).iter().filter(|w| known.contains(w)).count();
         let start = name.bytes().zip(k.name.bytes()).take_while(|(a, b)| a == b).count();
-        (shared + start, std::cmp::Reverse(k.name.len().abs_diff(name.len())))
+        (shared, start, std::cmp::Reverse(k.name.len().abs_diff(name.len())))
     };
     match KEYS.iter().max_by_key(likeness) {
-        Some(k) if words(k.name).iter().any(|w| words(name).contains(w)) => {
-            format!(" (did you mean `{}`?)", k.name)
-        }
+        Some(k) if likeness(&k).0 > 0 => format!(" (did you mean `{}`?)", k.name),
         _ => String::new(),
     }
 }
