@@ -67,7 +67,9 @@ venv() {
     need python3 python3
     python3 -c 'import ensurepip, venv' 2>/dev/null || install python3-venv
     rm -rf "$dir"
-    python3 -m venv "$dir"
+    # In two steps: venv alone swallows what ensurepip says when it fails.
+    python3 -m venv --without-pip "$dir"
+    "$dir/bin/python3" -m ensurepip --default-pip >"$dir/ensurepip.log" 2>&1 || die "ensurepip: $(tail -n 5 "$dir/ensurepip.log")"
     "$dir/bin/pip" install --quiet --disable-pip-version-check -r "$1" >&2
     printf '%s' "$sum" >"$dir/complete"
   fi
