@@ -41,8 +41,7 @@ fn header(api_key: i16, api_version: i16) -> Vec<u8> {
     to.put(&api_key.to_be_bytes());
     to.put(&api_version.to_be_bytes());
     to.put(&7_i32.to_be_bytes());
-    to.short_len(Some(1));
-    to.put(b"d");
+    to.short_text(Some("d"));
     to.into_frame().into_bytes().unwrap_or_else(|_| panic!("no holes"))
 }
 
